@@ -1,0 +1,29 @@
+"""Errors that a user can do something about; the surfaces print their text and nothing else."""
+
+
+class GpubenchError(Exception):
+    """Says what happened, then what to do. Printed without a traceback."""
+
+    exit_code = 1
+
+
+class UsageError(GpubenchError):
+    """The user asked for something that does not exist or does not fit."""
+
+    exit_code = 2
+
+
+class NothingToRunError(GpubenchError):
+    """Nothing of what was asked for can run on this machine."""
+
+    exit_code = 3
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """'did you mean …' for an unknown name, or the list of known ones."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=3, cutoff=0.5)
+    if close:
+        return "did you mean " + " or ".join(close) + "?"
+    return "known: " + ", ".join(sorted(known))
