@@ -117,7 +117,7 @@ WORKLOADS = {
             optimizer="adam",
             learning_rate=0.001,
             layers=(dense("hidden", 784, 128), dense("head", 128, 10)),
-            cpu_batch_per_core=8192,
+            cpu_batch_per_core=16384,
             gpu_batches=((0, 65536),),
         ),
         Workload(

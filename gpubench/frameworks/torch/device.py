@@ -1,0 +1,98 @@
+"""PyTorch's devices: take this process's own, wait for them, say what they are."""
+
+import contextlib
+import os
+import resource
+
+import torch
+
+from gpubench.spec.case import Case, Place, share_id
+
+
+def take(case: Case, place: Place) -> None:
+    """Bind this process to its devices; on CPU shares, one thread a core."""
+    exact = case.precision != "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = not exact
+    torch.backends.cudnn.allow_tf32 = not exact
+    torch.backends.cudnn.benchmark = True  # shapes never change within a case
+    if place.device_kind == "cpu":
+        torch.set_num_threads(len(place.cores))
+    else:
+        torch.cuda.set_device(devices(place)[0])
+
+
+def devices(place: Place) -> list[torch.device]:
+    """This process's devices. CUDA sees all devices of the case, in the case's order."""
+    if place.device_kind == "cpu":
+        return [torch.device("cpu")] * len(place.devices)
+    return [torch.device("cuda", place.all_devices.index(device)) for device in place.devices]
+
+
+def wait(result: torch.Tensor) -> None:
+    if result.is_cuda:
+        for index in range(torch.cuda.device_count()):
+            if torch.cuda.memory_reserved(index):
+                torch.cuda.synchronize(index)
+
+
+def autocast(case: Case, device: torch.device) -> contextlib.AbstractContextManager:
+    if case.precision == "bf16":
+        return torch.autocast(device.type, torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+def parameters_of(model: torch.nn.Module) -> list:
+    """The trainable parameters as host arrays, in the order of the layers."""
+    return [parameter.detach().cpu().numpy() for parameter in model.parameters()]
+
+
+def observed(place: Place) -> list[str]:
+    """Device ids as this process finds them bound, not as it was told."""
+    if place.device_kind == "gpu":
+        return [f"GPU-{torch.cuda.get_device_properties(device).uuid}" for device in devices(place)]
+    bound = tuple(sorted(os.sched_getaffinity(0)))
+    return [d.id for d in place.devices] if bound == place.cores else [share_id(bound)]
+
+
+def versions() -> dict[str, str]:
+    found = {"torch": torch.__version__}
+    if torch.version.cuda:
+        found |= {"cuda_runtime": torch.version.cuda}
+    if torch.cuda.is_available():
+        found |= {"cudnn": str(torch.backends.cudnn.version()), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+    return found
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def peak_memory() -> tuple[int | None, str]:
+    """Bytes at the peak, and of what: the fullest device's tensors, or the process."""
+    if torch.cuda.is_available():
+        peaks = [torch.cuda.max_memory_allocated(i) for i in range(torch.cuda.device_count())]
+        return max(peaks), "device"
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "process"
+
+
+def discover() -> dict:
+    """What `torch.cuda` finds by itself."""
+    found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    return {
+        "version": torch.__version__,
+        "gpus": [{"name": gpu.name, "id": f"GPU-{gpu.uuid}", "memory_bytes": gpu.total_memory} for gpu in found],
+        "details": {
+            "torch.cuda.is_available": torch.cuda.is_available(),
+            "torch.cuda.device_count": torch.cuda.device_count(),
+            "built for CUDA": torch.version.cuda or "no: a CPU build",
+            "collectives": ", ".join(
+                name
+                for name, there in {
+                    "gloo": torch.distributed.is_gloo_available(),
+                    "nccl": torch.distributed.is_nccl_available(),
+                }.items()
+                if there
+            ),
+            "CPU threads": torch.get_num_threads(),
+        },
+    }
