@@ -86,6 +86,7 @@ class Finished:
 
     kind: ClassVar[str] = "finished"
     loss_last: float | None
+    loss_finite: bool | None
     replica_digests: list[str]
     peak_memory_bytes: int | None
     peak_memory_of: str

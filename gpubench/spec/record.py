@@ -41,6 +41,7 @@ class Observed:
     flops_per_step: int | None = None
     loss_first: float | None = None
     loss_last: float | None = None
+    loss_finite: bool | None = None  # a loss that is no finite number is None here, since JSON has no word for it
     replica_digests: list[str] = field(default_factory=list)
     replicas_equal: bool | None = None
     peak_memory_bytes: int | None = None

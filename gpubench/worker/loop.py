@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import sys
 import time
@@ -60,9 +61,11 @@ class Worker:
             last = self.rounds(training, device)
             self.phase = "stop"
             peak_bytes, peak_of = device.peak_memory()
+            loss = None if last is None else training.loss(last)
             self.channel.send(
                 Finished(
-                    loss_last=None if last is None else training.loss(last),
+                    loss_last=loss,
+                    loss_finite=None if loss is None else math.isfinite(loss),
                     replica_digests=[digest(replica) for replica in training.replicas()],
                     peak_memory_bytes=peak_bytes,
                     peak_memory_of=peak_of,

@@ -1,0 +1,1 @@
+"""What records mean: medians, intervals, scaling, doubts, verdicts. Reads records, and nothing else."""

@@ -1,0 +1,237 @@
+"""From raw records to what is shown: one summary a case, with speed-up, efficiency and their intervals.
+
+Throughput is samples counted over seconds of the slowest rank, over all timed rounds of a launch; across launches the
+median. Speed-up is throughput over the baseline's, scaling efficiency is speed-up over devices (Hoefler & Belli 2015,
+rule 1: the base case is stated). The baseline is `single` on one device: same workload, framework, precision, machine
+and scaling kind, and the same per-device batch (weak) or global batch (strong).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from gpubench.analysis import stats
+from gpubench.analysis.checks import doubts, series_doubts, worst
+from gpubench.analysis.stats import Interval, Launch
+from gpubench.analysis.usage import Usage, usage_of
+from gpubench.spec.case import Case
+from gpubench.spec.record import Check, Machine, Outcome, RunRecord
+
+# What two cases must share to lie on one curve.
+Series = tuple[str, str, str, str, str, str, str, int, int]
+
+
+@dataclass(frozen=True)
+class LostLaunch:
+    """A launch without a number: it failed, or could not run at all."""
+
+    launch: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class NoNumber:
+    """Why a case has no headline number: in a word or two, and in full."""
+
+    name: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}" if self.message else self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseSummary:
+    """All launches of one case on one machine. Names and units are those of every export; None is not measured.
+
+    Efficiencies are fractions (1.0 is perfect). `no_number` says why there is no headline number, where there is none.
+    """
+
+    case: Case
+    machine: Machine
+    records: tuple[RunRecord, ...]
+    launches: tuple[Launch, ...] = ()
+    lost: tuple[LostLaunch, ...] = ()
+    samples_per_second: float | None = None
+    samples_per_second_interval: Interval | None = None
+    speedup: float | None = None
+    speedup_interval: Interval | None = None
+    own_scaling_efficiency: float | None = None  # against the strategy's own run on one device
+    own_scaling_efficiency_interval: Interval | None = None
+    first_step_seconds: float | None = None
+    launch_noise: float | None = None
+    usage: Usage = field(default_factory=Usage)
+    baseline: CaseSummary | None = None
+    checks: tuple[Check, ...] = ()
+    no_number: NoNumber | None = None
+
+    @property
+    def samples_per_second_per_device(self) -> float | None:
+        return None if self.samples_per_second is None else self.samples_per_second / self.case.n_devices
+
+    @property
+    def scaling_efficiency(self) -> float | None:
+        return None if self.speedup is None else self.speedup / self.case.n_devices
+
+    @property
+    def scaling_efficiency_interval(self) -> Interval | None:
+        return self.speedup_interval and self.speedup_interval.scaled(1 / self.case.n_devices)
+
+    @property
+    def joules_per_sample(self) -> float | None:
+        return self.usage.joules_per_sample
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.case.strategy == "single" and self.case.n_devices == 1
+
+    @property
+    def series(self) -> Series:
+        case = self.case
+        size = case.per_device_batch if case.scaling == "weak" else case.global_batch
+        words = (case.workload, case.framework, case.strategy, case.precision, case.scaling, case.device_kind)
+        return (*words, self.machine.name, case.cores_per_device, size)
+
+
+def summarize(records: Iterable[RunRecord]) -> list[CaseSummary]:
+    """One summary for each case and machine, in the order of workload, framework, strategy and size."""
+    groups: dict[tuple[Case, str], list[RunRecord]] = defaultdict(list)
+    for record in records:
+        groups[record.case, record.machine.name].append(record)
+    measured = [_measured(group) for group in groups.values()]
+    bases = {summary.series: summary for summary in measured if summary.case.n_devices == 1}
+    compared = [_compared(summary, bases) for summary in measured]
+    found: dict[int, list[Check]] = defaultdict(list)
+    for summary, check in series_doubts(compared):
+        found[id(summary)].append(check)
+    return sorted((_doubted(summary, found[id(summary)]) for summary in compared), key=_order)
+
+
+def _measured(records: Sequence[RunRecord]) -> CaseSummary:
+    """The case by itself: its launches, and no number where a launch is in severe doubt."""
+    records = sorted(records, key=lambda record: (record.launch, record.started_at))
+    ended_well = [record for record in records if record.outcome.status == "ok"]
+    checks = [_unique([*doubts(record), *record.checks]) for record in ended_well]
+    launches = tuple(launch for record in ended_well if (launch := _launch(record)) is not None)
+    first_steps = [record.warmup.first_step_seconds for record in ended_well if record.warmup]
+    summary = CaseSummary(
+        case=records[0].case,
+        machine=records[-1].machine,
+        records=tuple(records),
+        launches=launches,
+        lost=tuple(LostLaunch(r.launch, r.outcome) for r in records if r.outcome.status != "ok"),
+        first_step_seconds=_median(first_steps),
+        launch_noise=stats.noise(launches),
+        usage=usage_of(ended_well),
+        checks=tuple(_merged(checks)),
+    )
+    reason = _no_number(summary)
+    if reason is not None:
+        return replace(summary, no_number=reason)
+    return replace(
+        summary,
+        samples_per_second=stats.median_rate(launches),
+        samples_per_second_interval=stats.rate_interval(launches),
+    )
+
+
+def _launch(record: RunRecord) -> Launch | None:
+    """The rounds of a launch; None where there is no time or no sample to divide."""
+    samples = tuple(each.samples for each in record.rounds)
+    seconds = tuple(each.seconds for each in record.rounds if each.rank_seconds)
+    if not samples or len(seconds) != len(samples) or min(samples) <= 0 or min(seconds) <= 0:
+        return None
+    return Launch(samples, seconds)
+
+
+def _no_number(summary: CaseSummary) -> NoNumber | None:
+    severe = worst(summary.checks)
+    if severe is not None:
+        return _doubted_away(severe)
+    if summary.launches:
+        return None
+    if summary.lost:
+        outcome = summary.lost[-1].outcome
+        return NoNumber(outcome.status.replace("_", " "), outcome.message)
+    return NoNumber("no round", "no launch has a timed round")
+
+
+def _doubted_away(check: Check) -> NoNumber:
+    return NoNumber(check.name.replace("_", " "), check.message)
+
+
+def _compared(summary: CaseSummary, bases: dict[Series, CaseSummary]) -> CaseSummary:
+    """The case against `single` on one device, and against its own strategy on one device."""
+    own = bases.get(summary.series)
+    workload, framework, _, *rest = summary.series
+    baseline = bases.get((workload, framework, "single", *rest))  # type: ignore[arg-type]
+    if summary.samples_per_second is None:
+        return replace(summary, baseline=baseline)
+    if summary.is_baseline:
+        return replace(summary, speedup=1.0)
+    changes: dict[str, float | Interval | None] = {}
+    if baseline is not None and baseline.samples_per_second is not None:
+        changes["speedup"] = summary.samples_per_second / baseline.samples_per_second
+        changes["speedup_interval"] = stats.ratio_interval(summary.launches, baseline.launches)
+    if own is not None and own is not summary and own.samples_per_second is not None:
+        n = summary.case.n_devices
+        interval = stats.ratio_interval(summary.launches, own.launches)
+        changes["own_scaling_efficiency"] = summary.samples_per_second / own.samples_per_second / n
+        changes["own_scaling_efficiency_interval"] = interval and interval.scaled(1 / n)
+    return replace(summary, baseline=baseline, **changes)  # type: ignore[arg-type]
+
+
+def _doubted(summary: CaseSummary, found: Sequence[Check]) -> CaseSummary:
+    """The case with the doubts of its series; a severe one takes the number away after all."""
+    checks = tuple(_unique([*summary.checks, *found]))
+    severe = worst(found)
+    if severe is None or summary.samples_per_second is None:
+        return replace(summary, checks=checks)
+    return replace(
+        summary,
+        checks=checks,
+        no_number=_doubted_away(severe),
+        samples_per_second=None,
+        samples_per_second_interval=None,
+        speedup=None,
+        speedup_interval=None,
+        own_scaling_efficiency=None,
+        own_scaling_efficiency_interval=None,
+    )
+
+
+def _merged(launches: Sequence[Sequence[Check]]) -> list[Check]:
+    """Doubts of several launches as one list, a name once, with the number of launches where it is not all."""
+    by_name: dict[str, list[Check]] = defaultdict(list)
+    for checks in launches:
+        for check in checks:
+            by_name[check.name].append(check)
+    merged = []
+    for same in by_name.values():
+        if len(same) < len(launches):
+            count = f" (in {len(same)} of {len(launches)} launches)"
+            merged.append(replace(same[0], message=same[0].message + count))
+        else:
+            merged.append(same[0])
+    return sorted(merged, key=lambda check: ("severe", "warning", "note").index(check.severity))
+
+
+def _unique(checks: Iterable[Check]) -> list[Check]:
+    """The first check of each name: what is worked out now stands before what was written then."""
+    return list({check.name: check for check in reversed(list(checks))}.values())[::-1]
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _order(summary: CaseSummary) -> tuple[object, ...]:
+    case = summary.case
+    single_first = (case.strategy != "single", case.strategy)
+    size = (case.n_nodes, case.n_devices, case.per_device_batch)
+    machine = (summary.machine.name, case.device_kind)
+    return (*machine, case.workload, case.scaling, case.precision, case.framework, *single_first, *size)

@@ -1,0 +1,85 @@
+"""What a case took while its rounds ran: how busy its devices were, memory, power and energy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from gpubench.spec.record import RoundTelemetry, RunRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """Means over the rounds of all launches; None is not measured.
+
+    `utilization_percent` is a mean over rounds and devices, with the lowest and the highest of a device in a round.
+    `memory_used_bytes` is the highest of a device; `memory_of` says what was asked where it was not the device.
+    `power_watts` adds up the devices. `joules_per_sample` is the median across launches.
+    """
+
+    utilization_percent: float | None = None
+    utilization_percent_min: float | None = None
+    utilization_percent_max: float | None = None
+    memory_used_bytes: int | None = None
+    memory_of: str | None = None
+    power_watts: float | None = None
+    joules_per_sample: float | None = None
+
+
+def usage_of(records: Sequence[RunRecord]) -> Usage:
+    rounds = [each for record in records for device in record.telemetry.devices for each in device.rounds]
+    busy = [each.utilization_percent for each in rounds if each.utilization_percent is not None]
+    memory, memory_of = _memory(records, rounds)
+    energies = [_joules_per_sample(record) for record in records]
+    known_energies = [energy for energy in energies if energy is not None]
+    return Usage(
+        utilization_percent=fmean(busy) if busy else None,
+        utilization_percent_min=min(busy, default=None),
+        utilization_percent_max=max(busy, default=None),
+        memory_used_bytes=memory,
+        memory_of=memory_of,
+        power_watts=_power_watts(records),
+        joules_per_sample=median(known_energies) if known_energies else None,
+    )
+
+
+def _memory(records: Sequence[RunRecord], rounds: Sequence[RoundTelemetry]) -> tuple[int | None, str | None]:
+    """GPUs: the most in use on one device. CPU shares: the workers' own peak, as the host's memory is everybody's."""
+    if records and records[0].case.device_kind == "gpu":
+        used = [each.memory_used_bytes for each in rounds if each.memory_used_bytes is not None]
+        if used:
+            return max(used), None
+    peaks = [r.observed for r in records if r.observed.peak_memory_bytes is not None]
+    if not peaks:
+        return None, None
+    highest = max(peaks, key=lambda observed: observed.peak_memory_bytes or 0)
+    return highest.peak_memory_bytes, highest.peak_memory_of or "process"
+
+
+def _power_watts(records: Sequence[RunRecord]) -> float | None:
+    sums = [_sum_over_devices(record, lambda each: each.power_watts) for record in records]
+    known = [power for one in sums for power in one if power is not None]
+    return fmean(known) if known else None
+
+
+def _joules_per_sample(record: RunRecord) -> float | None:
+    """Energy of all devices over the timed rounds, over the samples of these rounds; None if any part is unknown."""
+    energies = _sum_over_devices(record, lambda each: each.energy_joules)
+    samples = sum(each.samples for each in record.rounds)
+    if not samples or len(energies) != len(record.rounds) or None in energies:
+        return None
+    return sum(energy for energy in energies if energy is not None) / samples
+
+
+def _sum_over_devices(record: RunRecord, value: Callable[[RoundTelemetry], float | None]) -> list[float | None]:
+    """For each round the sum over the case's devices; None where a device is missing, as a part is no sum."""
+    devices = record.telemetry.devices
+    if len(devices) != record.case.n_devices:
+        return []
+    sums: list[float | None] = []
+    for index in (each.index for each in record.rounds):
+        values = [value(each) for device in devices for each in device.rounds if each.index == index]
+        known = [one for one in values if one is not None]
+        sums.append(sum(known) if len(known) == len(devices) else None)
+    return sums

@@ -1,0 +1,70 @@
+"""What a reader should take home: for each series, at its largest size, whether more devices made it faster.
+
+A word is only used where the whole 95 % interval says so. `scales`: efficiency of at least 0.80. `speeds_up`: faster
+than one device by more than the margin. `does_not_scale`: not even that. `not_resolved`: the interval holds both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gpubench.analysis import stats
+from gpubench.analysis.scaling import CaseSummary, Series
+
+SCALES_FROM = 0.80  # scaling efficiency
+MARGIN = 0.01  # a difference in throughput below this is none, whatever its interval says
+
+Kind = Literal["scales", "speeds_up", "does_not_scale", "not_resolved", "no_number"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`reason` is a clause that completes the sentence, empty where the figures say it all."""
+
+    kind: Kind
+    summary: CaseSummary
+    reason: str = ""
+
+
+def verdicts(summaries: Sequence[CaseSummary]) -> list[Verdict]:
+    """One for each series with more than one device, about its largest size; what did not run has none."""
+    largest: dict[Series, CaseSummary] = {}
+    for summary in summaries:
+        ran = any(record.outcome.status != "skipped" for record in summary.records)
+        if summary.case.n_devices > 1 and ran:
+            known = largest.get(summary.series)
+            if known is None or known.case.n_devices < summary.case.n_devices:
+                largest[summary.series] = summary
+    return [judge(summary) for summary in largest.values()]
+
+
+def judge(summary: CaseSummary) -> Verdict:
+    if summary.samples_per_second is None:
+        return Verdict("no_number", summary, str(summary.no_number))
+    if summary.speedup is None or summary.baseline is None:
+        return Verdict("not_resolved", summary, "there is no number for `single` on one device to compare it with")
+    interval = summary.speedup_interval
+    if interval is None:
+        fewest = min(len(summary.launches), len(summary.baseline.launches))
+        reason = f"{fewest} launch{'es' if fewest != 1 else ''} give no interval; it takes {stats.FEWEST_LAUNCHES}"
+        return Verdict("not_resolved", summary, reason)
+    if interval.low >= SCALES_FROM * summary.case.n_devices:
+        return Verdict("scales", summary)
+    if interval.low > 1 + MARGIN:
+        return Verdict("speeds_up", summary)
+    if interval.high <= 1 + MARGIN:
+        return Verdict("does_not_scale", summary)
+    return Verdict("not_resolved", summary, _launches_hint(summary, summary.baseline, summary.speedup))
+
+
+def _launches_hint(summary: CaseSummary, baseline: CaseSummary, speedup: float) -> str:
+    noises = [stats.noise(summary.launches), stats.noise(baseline.launches)]
+    distance = abs(math.log(speedup / (1 + MARGIN)))
+    needed = stats.launches_needed(math.hypot(*(noise or 0.0 for noise in noises)), distance) if distance else None
+    if needed is None:
+        return "launches differ too much for more of them to settle it: look for other load on the machine"
+    needed = max(needed, 1 + min(len(summary.launches), len(baseline.launches)))
+    return f"about {needed} launches of each would settle it at this noise"

@@ -1,0 +1,86 @@
+"""What `gpubench doctor` says: the machine, what NVML sees, and what each framework finds by its own means."""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from gpubench.harness import machine, registry
+from gpubench.harness.interpreters import Interpreters
+from gpubench.harness.outcomes import printable
+from gpubench.telemetry import nvml
+
+GIB = 1024**3
+
+
+def examine(interpreters: Interpreters) -> dict[str, Any]:
+    """Everything that is shown, as plain data. Each framework is asked in its own Python, all at the same time."""
+    this = machine.describe()
+    view = nvml.discover()
+    kind = machine.device_kind("auto", this)
+    frameworks = [framework for framework in registry.frameworks().values() if not framework.hidden]
+    with ThreadPoolExecutor() as pool:
+        answers = list(pool.map(interpreters.discover, frameworks))
+    return {
+        "machine": dataclasses.asdict(this),
+        "nvml": dataclasses.asdict(view),
+        "device_kind": kind,
+        "devices": [dataclasses.asdict(d) for d in machine.devices(kind, machine.most_devices(kind, this), this)],
+        "frameworks": {f.name: answer for f, answer in zip(frameworks, answers, strict=True)},
+        "refused": [
+            {"framework": f.name, "strategy": s.name, "reason": s.refused[kind]}
+            for f in frameworks
+            for s in f.strategies
+            if kind in s.refused
+        ],
+    }
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """One screen."""
+    this, view = found["machine"], found["nvml"]
+    lines = [
+        f"Machine    {this['cpu']}, {this['cores']} cores, {this['memory_bytes'] / GIB:.1f} GiB; {this['os']}",
+        "NVML       "
+        + (view["reason"] or f"driver {this['driver']}, CUDA {this['cuda']}, {len(this['devices'])} GPUs"),
+    ]
+    if found["device_kind"] == "gpu":
+        lines += [f"           {d['id']}  {d['name']}, {_gib(d['memory_bytes'])}" for d in found["devices"]]
+    else:
+        shares = found["devices"]
+        lines.append(f"Measures   CPU shares, not GPUs: up to {len(shares)} of one core ({_ids(shares)})")
+    for name, answer in found["frameworks"].items():
+        lines.append("")
+        if "version" not in answer:
+            lines.append(f"{name:<10} {printable(answer['reason'])}")
+            continue
+        gpus = answer["gpus"]
+        lines.append(f"{name:<10} {answer['version']}, finds {len(gpus)} GPU{'' if len(gpus) == 1 else 's'}")
+        lines += [f"           {gpu['name']}  {gpu.get('id') or ''}  {_gib(gpu.get('memory_bytes'))}" for gpu in gpus]
+        width = max((len(key) for key in answer["details"]), default=0)
+        lines += [f"           {key:<{width}}  {_plain(value)}" for key, value in answer["details"].items()]
+        if len(gpus) != len(this["devices"]):
+            lines.append(
+                f"           Differs from NVML, which sees {len(this['devices'])}: a CPU build, or a driver mismatch."
+            )
+    if found["refused"]:
+        lines += ["", "Not here"]
+        lines += [f"           {r['framework']}:{r['strategy']}: {r['reason']}." for r in found["refused"]]
+    return "\n".join(lines)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value)) or "none"
+    return printable(str(value))
+
+
+def _gib(memory_bytes: int | None) -> str:
+    return f"{memory_bytes / GIB:.1f} GiB" if memory_bytes else ""
+
+
+def _ids(devices: list[dict[str, Any]]) -> str:
+    return "; ".join(device["id"] for device in devices)

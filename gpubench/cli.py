@@ -1,0 +1,349 @@
+"""The `gpubench` command. Results go to standard output, progress and errors to standard error.
+
+Exit codes: 0 done; 1 a case failed or a check said no; 2 wrong usage; 3 nothing could run.
+What a command needs is imported inside it, so that `gpubench --help` and `gpubench list` start at once.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from gpubench import __version__
+from gpubench.spec.errors import GpubenchError, UsageError
+
+if TYPE_CHECKING:
+    from gpubench.harness.plan import Cases, Plan
+    from gpubench.spec.record import Machine, RunRecord
+    from gpubench.store import Journal, Run
+
+RESULTS = click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results"),
+    show_default=True,
+    help="Folder of the runs.",
+)
+PYTHON = click.option(
+    "--python", "pythons", multiple=True, metavar="NAME=PATH", help="The Python that has a framework (repeatable)."
+)
+
+
+class Commands(click.Group):
+    """Turns the errors that a user can do something about into one message and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except GpubenchError as error:
+            click.echo(f"gpubench: {error}", err=True)
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("\ngpubench: interrupted; nothing is left running, and finished records are kept.", err=True)
+            ctx.exit(130)
+
+
+def words(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """'a,b,c' as a tuple."""
+    return tuple(word.strip() for word in value.split(",") if word.strip()) if value else ()
+
+
+def counts(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
+    """'1,2,4' as whole numbers."""
+    try:
+        return tuple(int(word) for word in words(ctx, parameter, value))
+    except ValueError:
+        raise UsageError(f"--devices takes counts such as 1,2,4; got {value!r}.") from None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="gpubench")
+def main() -> None:
+    """Measure how training throughput scales over 1, 2 and more devices, and see why.
+
+    \b
+    Example:
+      gpubench setup torch
+      gpubench run --frameworks torch --devices 1,2 --save first
+      gpubench report first -o report.html
+    """
+
+
+@main.command("list")
+@click.argument("word", required=False)
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def list_(word: str | None, as_json: bool) -> None:
+    """Workloads, frameworks and strategies; with WORD, those that answer to it.
+
+    \b
+    Example:
+      gpubench list
+      gpubench list multi_gpu_model
+    """
+    from gpubench import listing
+
+    click.echo(listing.as_json(word) if as_json else listing.as_text(word))
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@PYTHON
+def doctor(as_json: bool, pythons: tuple[str, ...]) -> None:
+    """What this machine has, what each framework finds of it, and what cannot be measured here.
+
+    Exits with 1 where no framework could run.
+
+    \b
+    Example:
+      gpubench doctor
+    """
+    from gpubench import checkup
+    from gpubench.harness import registry
+    from gpubench.harness.interpreters import Interpreters
+
+    found = checkup.examine(Interpreters.parse(list(pythons), list(registry.frameworks())))
+    click.echo(json.dumps(found, indent=2) if as_json else checkup.as_text(found))
+    if not any("version" in framework for framework in found["frameworks"].values()):
+        sys.exit(1)
+
+
+@main.command()
+@click.argument("frameworks", nargs=-1, required=True)
+@click.option(
+    "--device-kind",
+    type=click.Choice(["auto", "cpu", "gpu"]),
+    default="auto",
+    show_default=True,
+    help="Which build to install; auto takes GPUs where NVML sees one.",
+)
+def setup(frameworks: tuple[str, ...], device_kind: str) -> None:
+    """Make a virtual environment for each of FRAMEWORKS, with the versions that gpubench is tested with.
+
+    \b
+    Example:
+      gpubench setup torch tensorflow mxnet
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from gpubench.harness import machine, registry
+    from gpubench.harness.environments import Environment
+
+    chosen = [registry.framework(name) for name in dict.fromkeys(frameworks)]
+    kind = machine.device_kind(device_kind, machine.describe()) if device_kind == "auto" else device_kind
+
+    def make(environment: Environment) -> GpubenchError | None:
+        name = environment.framework.name
+        if not environment.framework.distribution or environment.matches(kind):
+            click.echo(f"{name}: ready", err=True)
+            return None
+        try:
+            seconds = environment.make(kind, lambda text: click.echo(f"{name}: {text}", err=True))
+        except GpubenchError as error:
+            return error
+        click.echo(f"{name}: ready in {environment.folder} ({seconds:.0f} s)", err=True)
+        return None
+
+    with ThreadPoolExecutor() as pool:
+        errors = [error for error in pool.map(make, [Environment.of(f) for f in chosen]) if error]
+    if errors:
+        raise GpubenchError("\n".join(map(str, errors)))
+
+
+@main.command()
+@click.option("--suite", help="quick, standard or full: what to run unless said otherwise.  [default: quick]")
+@click.option("--plan", "plan_file", type=click.Path(path_type=Path), help="TOML file with these settings.")
+@click.option("--workloads", callback=words, help="E.g. mlp,resnet20.")
+@click.option("--frameworks", callback=words, help="E.g. torch,tensorflow.")
+@click.option("--strategies", callback=words, help="E.g. ddp,mirrored; each one's baseline `single` comes along.")
+@click.option("--devices", callback=counts, help="Device counts, e.g. 1,2,4,8.")
+@click.option("--device-kind", type=click.Choice(["auto", "cpu", "gpu"]), help="GPUs or CPU shares.  [default: auto]")
+@click.option("--precision", callback=words, help="fp32, tf32, bf16.")
+@click.option("--scaling", callback=words, help="weak, strong.")
+@click.option("--per-device-batch", type=int, help="Samples that one device sees in a step.")
+@click.option("--launches", type=int, help="Fresh process groups of each case.")
+@click.option("--save", "name", default="run", show_default=True, help="The run's name.")
+@click.option("--dry-run", is_flag=True, help="Say what would run, and what would not and why.")
+@click.option("--quiet", "-q", is_flag=True, help="Only results and what went wrong.")
+@RESULTS
+@PYTHON
+def run(
+    suite: str | None,
+    plan_file: Path | None,
+    name: str,
+    dry_run: bool,
+    quiet: bool,
+    results: Path,
+    pythons: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Run cases on this machine's devices, and show the throughput and scaling table.
+
+    \b
+    Example:
+      gpubench run --workloads resnet20 --frameworks torch --devices 1,2 --save first
+    """
+    from gpubench.harness import machine, plan, registry
+    from gpubench.harness.interpreters import Interpreters
+    from gpubench.store import Journal, machine_folder
+
+    wanted = plan.chosen(suite, plan_file, options)
+    this = machine.describe()
+    interpreters = Interpreters.parse(list(pythons), list(registry.frameworks()))
+    asked = plan_file is not None or bool(options["devices"])
+    cases = plan.cases(plan.with_baselines(wanted), this, interpreters, strict_devices=asked)
+    if dry_run:
+        _show_plan(cases, wanted)
+        return
+    for skipped in cases.skipped:
+        click.echo(f"skipped {skipped.case.id}: {skipped.reason}", err=True)
+    if not cases.runnable:
+        _nothing_to_run(cases)
+    signal.signal(signal.SIGTERM, _interrupt)
+    journal = Journal.create(results, machine_folder(), name)
+    records = _run_all(cases, wanted, this, journal, quiet)
+    _show([_as_run(journal, records)], as_json=False)
+    click.echo(f"\nSaved in {journal.path}\nNext: gpubench report {journal.path} -o report.html", err=True)
+    if any(record.outcome.status not in ("ok", "skipped") for record in records):
+        sys.exit(1)
+
+
+@main.command()
+@click.argument("run_", metavar="RUN", default="last")
+@click.option("--format", "form", type=click.Choice(["table", "markdown", "csv"]), default="table", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@RESULTS
+def show(run_: str, form: str, as_json: bool, results: Path) -> None:
+    """The table of RUN: a number, a name, a path, or `last`.
+
+    \b
+    Example:
+      gpubench show first
+      gpubench show results/box/0001_first.jsonl --format csv
+    """
+    _show([_load(run_, results)], as_json, form)
+
+
+@main.command()
+@click.argument("runs", metavar="RUN…", nargs=-1, required=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), default=Path("report.html"))
+@RESULTS
+def report(runs: tuple[str, ...], output: Path, results: Path) -> None:
+    """Write one self-contained HTML page about RUN…, and its plots as PNG and SVG beside it.
+
+    \b
+    Example:
+      gpubench report first -o report.html
+    """
+    from gpubench.report.html import write_html
+    from gpubench.report.plots import write_plots
+
+    loaded = [_load(run_, results) for run_ in runs]
+    with _writing(output):
+        write_html(loaded, output)
+        plots = write_plots(_summaries(loaded), output.with_suffix(".plots"))
+    for path in [output, *plots]:
+        click.echo(path)
+
+
+def _run_all(cases: Cases, wanted: Plan, this: Machine, journal: Journal, quiet: bool) -> list[RunRecord]:
+    from gpubench.analysis.checks import doubts
+    from gpubench.harness.schedule import interleaved
+    from gpubench.harness.session import Session
+    from gpubench.progress import LineProgress, Quiet
+
+    total = len(cases.runnable) * wanted.launches
+    progress = (Quiet if quiet else LineProgress)(total)
+    records: list[RunRecord] = []
+    with Session(this, cases, wanted.timing, progress, doubts, logs=journal.log_folder()) as session:
+        for skipped in cases.skipped:
+            records.append(session.skip(skipped))
+            journal.append(records[-1])
+        for runnable, number in interleaved(cases.runnable, wanted.launches, wanted.seed):
+            records.append(session.launch(runnable, number))
+            journal.append(records[-1])
+            progress.finished(records[-1])
+    return records
+
+
+def _show_plan(cases: Cases, wanted: Plan) -> None:
+    for runnable in cases.runnable:
+        devices = ", ".join(device.id for device in runnable.devices)
+        click.echo(f"run   {runnable.case.id} x {wanted.launches} launches on {devices}, with {runnable.python}")
+    for skipped in cases.skipped:
+        click.echo(f"skip  {skipped.case.id}: {skipped.reason}")
+
+
+def _nothing_to_run(cases: Cases) -> NoReturn:
+    from gpubench.spec.errors import NothingToRunError
+
+    reasons = sorted({skipped.reason for skipped in cases.skipped})
+    raise NothingToRunError(
+        "Nothing of what was asked for can run here:\n  " + "\n  ".join(reasons or ["no case fits"])
+    )
+
+
+def _load(word: str, results: Path) -> Run:
+    from gpubench import store
+
+    loaded = store.load(store.find(word, results))
+    for warning in loaded.warnings:
+        click.echo(f"gpubench: {warning}", err=True)
+    if loaded.warnings:
+        lines = len(loaded.warnings)
+        click.echo(f"gpubench: {lines} line{'s' if lines > 1 else ''} of {loaded.path.name} skipped", err=True)
+    return loaded
+
+
+def _summaries(runs: list[Run]) -> list[Any]:
+    from gpubench.analysis.scaling import summarize
+
+    return summarize([record for one in runs for record in one.records])
+
+
+def _show(runs: list[Run], as_json: bool, form: str = "table") -> None:
+    from gpubench.report import tables
+
+    summaries = _summaries(runs)
+    if as_json:
+        click.echo(json.dumps(tables.rows(summaries), indent=2))
+    elif form == "csv":
+        click.echo(tables.to_csv(summaries), nl=False)
+    elif form == "markdown":
+        click.echo(tables.to_markdown(summaries))
+    else:
+        from rich.console import Console
+
+        Console().print(tables.to_rich(summaries))
+
+
+def _as_run(journal: Journal, records: list[RunRecord]) -> Run:
+    from gpubench.store import Run
+
+    return Run(name=journal.path.stem, path=journal.path, records=records)
+
+
+class _writing:
+    """Says which file could not be written, and why."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise UsageError(f"Cannot write {self.path}: {error.strerror}.") from error
+
+
+def _interrupt(signum: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

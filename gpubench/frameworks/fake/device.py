@@ -1,0 +1,94 @@
+"""A device that takes the time it is told to, on a clock that moves only with its steps."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from gpubench.spec.case import Case, Place
+
+BEHAVIOUR: dict[str, Any] = json.loads(os.environ.get("GPUBENCH_FAKE", "{}"))
+_now_ns = time.monotonic_ns()
+
+
+def monotonic_ns() -> int:
+    """The worker's clock: it starts with the node's and then moves by whole steps only."""
+    return _now_ns
+
+
+def process_seconds() -> float:
+    """As if every device kept one core busy."""
+    return _now_ns * _busy_cores / 1e9
+
+
+_busy_cores = 1
+
+
+def advance(seconds: float) -> None:
+    global _now_ns
+    _now_ns += round(seconds * 1e9)
+
+
+def take(case: Case, place: Place) -> None:
+    global _busy_cores
+    _busy_cores = len(place.devices)
+    misbehave(place, "start", 0)
+
+
+def wait(result: float) -> None:
+    pass
+
+
+def observed(place: Place) -> list[str]:
+    return [device.id for device in place.devices]
+
+
+def versions() -> dict[str, str]:
+    return {"fake": "1"}
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    return "fake memory is full" in str(error)
+
+
+def peak_memory() -> tuple[int | None, str]:
+    return None, "process"
+
+
+def discover() -> dict[str, Any]:
+    return {"version": "1", "gpus": [], "details": {"devices": "as many as asked for"}}
+
+
+def misbehave(place: Place, phase: str, steps_done: int) -> None:
+    """Do what `GPUBENCH_FAKE` asks of this rank in this phase."""
+    wanted = BEHAVIOUR.get("misbehave")
+    if not wanted or wanted.get("rank", 0) != place.rank or wanted["phase"] != phase:
+        return
+    if steps_done < wanted.get("after_steps", 0):
+        return
+    how = wanted["how"]
+    if how == "die":
+        os.kill(os.getpid(), 9)
+    elif how == "exit":
+        os._exit(wanted.get("code", 3))
+    elif how == "stop":
+        os.kill(os.getpid(), 19)
+    elif how == "hang":
+        time.sleep(3600)
+    elif how == "raise":
+        raise RuntimeError(wanted.get("message", "the fake framework was told to fail"))
+    elif how == "out_of_memory":
+        raise RuntimeError("fake memory is full")
+    elif how == "allocate":
+        wanted["kept"] = bytearray(1 << 50)
+    elif how == "flood":
+        wanted["how"] = "done"
+        for _ in range(wanted.get("megabytes", 8)):
+            print("x" * (1 << 20), flush=True)
+    elif how == "fork":
+        wanted["how"] = "done"
+        if os.fork() == 0:
+            time.sleep(3600)
+            os._exit(0)

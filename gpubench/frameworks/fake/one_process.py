@@ -1,0 +1,47 @@
+"""One process that drives all its devices, as `MirroredStrategy` does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from types import ModuleType
+
+from gpubench.frameworks.fake.device import BEHAVIOUR, advance, misbehave
+from gpubench.spec.case import Case, Place
+from gpubench.spec.framework import Training
+
+
+@contextmanager
+def training(case: Case, place: Place, workload: ModuleType) -> Iterator[Training]:
+    misbehave(place, "build", 0)
+    steps = count()
+
+    def step() -> float:
+        index = next(steps)
+        misbehave(place, "warm_up" if index < 3 else "round", index)
+        advance(step_seconds(index, place, case.n_devices))
+        losses: list[float] = BEHAVIOUR.get("loss", [2.3, 2.2, 2.1])
+        return losses[min(index, len(losses) - 1)]
+
+    yield Training(
+        step=step,
+        loss=float,
+        world_size=lambda: BEHAVIOUR.get("world_size", case.n_devices),
+        replicas=lambda: [workload.model(case, place.rank + i) for i in range(len(place.devices))],
+        samples_per_step=case.per_device_batch * len(place.devices),
+    )
+    misbehave(place, "stop", 0)
+
+
+def step_seconds(index: int, place: Place, n_devices: int) -> float:
+    """How long a step takes: known beforehand, so that every figure made of it can be worked out by hand."""
+    seconds: float = BEHAVIOUR.get("step_seconds", 0.1)
+    seconds *= BEHAVIOUR.get("per_rank_factor", {}).get(str(place.rank), 1.0)
+    if index < BEHAVIOUR.get("warm_up_steps", 0):
+        seconds *= BEHAVIOUR.get("warm_up_factor", 3.0)
+    jitter = BEHAVIOUR.get("jitter", [1.0])
+    seconds *= jitter[index % len(jitter)]
+    if n_devices > 1:
+        seconds += BEHAVIOUR.get("communication_seconds", 0.0)
+    return seconds + (BEHAVIOUR.get("first_step_seconds", 0.0) if index == 0 else 0.0)

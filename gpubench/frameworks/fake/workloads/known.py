@@ -1,0 +1,26 @@
+"""A model that is a number of parameters: as many as the workload says, unless told otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpubench.frameworks.fake.device import BEHAVIOUR
+from gpubench.spec.case import Case
+from gpubench.spec.workload import WORKLOADS
+
+
+class Parameters:
+    """As much of an array as the worker asks for: a size, a shape and bytes."""
+
+    def __init__(self, size: int, values: bytes) -> None:
+        self.size = size
+        self.shape = (size,)
+        self._values = values
+
+    def tobytes(self) -> bytes:
+        return self._values
+
+
+def model(case: Case, replica: int) -> list[Any]:
+    drift = replica if BEHAVIOUR.get("drift") else 0
+    return [Parameters(BEHAVIOUR.get("parameters", WORKLOADS[case.workload].parameters), bytes([drift]))]

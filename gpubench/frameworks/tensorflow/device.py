@@ -1,0 +1,149 @@
+"""TensorFlow's devices: take this process's own, wait for them, say what they are."""
+
+import ctypes
+import os
+import re
+import resource
+import uuid
+
+import keras
+import tensorflow as tf
+from tensorflow.python.client import device_lib  # the only place where TensorFlow tells a GPU's PCI bus id
+
+from gpubench.spec.case import Case, Place, share_id
+
+
+def take(case: Case, place: Place) -> None:
+    """Bind this process to its devices. Must come before TensorFlow's first operation: counts are fixed there."""
+    tf.config.experimental.enable_tensor_float_32_execution(case.precision == "tf32")
+    if case.precision == "bf16":
+        keras.config.set_dtype_policy("mixed_bfloat16")
+    if place.device_kind == "gpu":
+        gpus = tf.config.list_physical_devices("GPU")
+        mine = [gpus[place.all_devices.index(device)] for device in place.devices]
+        tf.config.set_visible_devices(mine, "GPU")
+        allow_growth(mine)
+    else:
+        take_cpu_shares(place)
+
+
+def take_cpu_shares(place: Place) -> None:
+    """One logical CPU device a share. TensorFlow has one pool of threads for all of them, so it is sized for all.
+
+    With one core a share, each operation stays on the thread that started it, and n replicas keep n threads busy.
+    """
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    shares = len(place.devices)
+    tf.config.set_visible_devices([], "GPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * shares)
+    one_core_each = len(place.cores) == shares
+    tf.config.threading.set_intra_op_parallelism_threads(1 if one_core_each else len(place.cores))
+    tf.config.threading.set_inter_op_parallelism_threads(shares)
+
+
+def allow_growth(gpus: list) -> None:
+    for gpu in gpus:
+        tf.config.experimental.set_memory_growth(gpu, True)  # else the first process takes a GPU's memory whole
+
+
+def devices(place: Place) -> list[str]:
+    """The names of this process's devices: it sees no others, so they count from 0."""
+    return [f"/{place.device_kind.upper()}:{index}" for index in range(len(place.devices))]
+
+
+def wait(result: object) -> None:
+    """Return once every device is idle; `result` alone would tell of one of them."""
+    tf.test.experimental.sync_devices()
+
+
+def observed(place: Place) -> list[str]:
+    """Device ids as this process finds them bound, not as it was told."""
+    if place.device_kind == "gpu":
+        return [gpu["id"] for gpu in gpus_found()]
+    bound = tuple(sorted(os.sched_getaffinity(0)))
+    as_told = bound == place.cores and len(tf.config.list_logical_devices("CPU")) == len(place.devices)
+    return [device.id for device in place.devices] if as_told else [share_id(bound)]
+
+
+def gpus_found() -> list[dict]:
+    """Name, id and memory of each GPU that this process sees.
+
+    TensorFlow names a GPU by its PCI bus id. The CUDA driver turns that into the UUID by which the harness knows it;
+    where it does not answer, the id is `pci:` and the bus id.
+    """
+    found = []
+    for gpu in device_lib.list_local_devices():
+        if gpu.device_type == "GPU":
+            bus_id = re.search(r"pci bus id: ([^,]+)", gpu.physical_device_desc)[1].strip()
+            name = re.search(r"name: ([^,]+)", gpu.physical_device_desc)[1].strip()
+            found.append({"name": name, **identity(bus_id)})
+    return found
+
+
+def identity(bus_id: str) -> dict:
+    """A GPU's UUID and total memory in bytes, from the CUDA driver (CUDA Driver API, Device Management)."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return {"id": f"pci:{bus_id}", "memory_bytes": None}
+    device, memory_bytes, identifier = ctypes.c_int(), ctypes.c_size_t(), (ctypes.c_ubyte * 16)()
+    failed = (
+        cuda.cuInit(0)
+        or cuda.cuDeviceGetByPCIBusId(ctypes.byref(device), bus_id.encode())
+        or cuda.cuDeviceGetUuid(identifier, device)
+        or cuda.cuDeviceTotalMem_v2(ctypes.byref(memory_bytes), device)
+    )
+    if failed:
+        return {"id": f"pci:{bus_id}", "memory_bytes": None}
+    return {"id": f"GPU-{uuid.UUID(bytes=bytes(identifier))}", "memory_bytes": memory_bytes.value}
+
+
+def versions() -> dict[str, str]:
+    build = tf.sysconfig.get_build_info()
+    found = {"tensorflow": tf.__version__, "keras": keras.__version__}
+    if build["is_cuda_build"]:
+        found |= {"cuda_build": build["cuda_version"], "cudnn_build": build["cudnn_version"]}
+    return found
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, tf.errors.ResourceExhaustedError) or "bad_alloc" in str(error)
+
+
+def peak_memory() -> tuple[int | None, str]:
+    """Bytes at the peak, and of what: the fullest device's tensors, or the process."""
+    gpus = tf.config.list_logical_devices("GPU")
+    if gpus:
+        return max(tf.config.experimental.get_memory_info(gpu.name)["peak"] for gpu in gpus), "device"
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "process"
+
+
+def discover() -> dict:
+    """What `tf.config` finds by itself."""
+    allow_growth(tf.config.list_physical_devices("GPU"))
+    return {
+        "version": tf.__version__,
+        "gpus": gpus_found(),
+        "details": {
+            "physical devices": names(tf.config.list_physical_devices()),
+            "logical devices": names(tf.config.list_logical_devices()),
+            "built for CUDA": tf.sysconfig.get_build_info().get("cuda_version", "no: a CPU build"),
+            "keras": keras.__version__,
+        },
+    }
+
+
+def names(found: list) -> str:
+    return ", ".join(device.name for device in found)
+
+
+def replicas_that_run(strategy: tf.distribute.Strategy) -> set[str]:
+    """The devices on which the strategy really runs a replica's operation."""
+    results = strategy.run(lambda: tf.reduce_sum(tf.ones(1)))
+    return {result.device for result in strategy.experimental_local_results(results)}
+
+
+def mirrors_of(model: keras.Model, strategy: tf.distribute.Strategy) -> list[list]:
+    """The trainable parameters as host arrays, in the order of the layers, for each replica."""
+    mirrors = [strategy.experimental_local_results(variable.value) for variable in model.trainable_variables]
+    return [[copy.numpy() for copy in replica] for replica in zip(*mirrors, strict=True)]

@@ -1,0 +1,1 @@
+"""A gang: the processes of one launch, started together, ordered together, and ended together."""

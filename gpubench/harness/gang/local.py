@@ -1,0 +1,202 @@
+"""A gang of processes on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+import gpubench
+from gpubench.harness.gang.launch import GangError, Launch
+from gpubench.harness.outcomes import Ending, judge
+from gpubench.spec.messages import MESSAGE_FD_VARIABLE, Failed, Order, Report, from_line, to_line
+from gpubench.spec.record import Phase
+
+WORKER = Path(gpubench.__file__).parent / "worker" / "__main__.py"
+SETTLE_SECONDS = 1.0  # after one rank failed: time for the others' last words, which tell who was first
+LONGEST_LINE = 1 << 20
+
+
+class Rank:
+    """One process: its orders, its messages, and its log."""
+
+    def __init__(self, index: int, launch: Launch, log: Path) -> None:
+        self.index = index
+        self.log = log
+        self.buffer = b""
+        self.reports: list[Report] = []
+        self.last_words: Failed | None = None
+        messages, theirs = os.pipe()
+        self.messages = messages
+        os.set_blocking(messages, False)
+        environment = {**os.environ, MESSAGE_FD_VARIABLE: str(theirs), "PYTHONUNBUFFERED": "1"}
+        if launch.case.device_kind == "gpu":
+            environment["CUDA_DEVICE_ORDER"] = os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(device.id for device in launch.devices)
+        try:
+            with log.open("wb") as output:
+                self.process = subprocess.Popen(
+                    [launch.python, "-P", WORKER],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=[theirs],
+                    env=environment,
+                    start_new_session=True,
+                )
+        except BaseException:
+            os.close(messages)
+            raise
+        finally:
+            os.close(theirs)
+        self.end_fd = os.pidfd_open(self.process.pid)
+
+    def order(self, message: Order) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # a dead rank is found by its end, and judged there
+            self.process.stdin.write(to_line(message).encode())
+            self.process.stdin.flush()
+
+    def read(self) -> bool:
+        """Take in what has arrived; False once the rank has closed its end."""
+        try:
+            chunk = os.read(self.messages, 1 << 16)
+        except BlockingIOError:
+            return True
+        self.buffer += chunk
+        *lines, self.buffer = self.buffer.split(b"\n")
+        for line in lines:
+            message = from_line(line)
+            if isinstance(message, Failed):
+                self.last_words = message
+            else:
+                self.reports.append(message)  # type: ignore[arg-type]
+        if len(self.buffer) > LONGEST_LINE:
+            raise ValueError("a worker sent a line without end")
+        return bool(chunk)
+
+    def ending(self) -> Ending:
+        return Ending(
+            rank=self.index,
+            exit_code=self.process.poll(),
+            last_words=self.last_words,
+            log=self.log,
+            stopped=self._stopped(),
+        )
+
+    def _stopped(self) -> bool:
+        try:
+            return psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
+        except psutil.Error:
+            return False
+
+    def kill(self) -> None:
+        """End the rank and whatever it started."""
+        descendants: list[psutil.Process] = []
+        with contextlib.suppress(psutil.Error):
+            descendants = psutil.Process(self.process.pid).children(recursive=True)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        for process in descendants:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+    def close(self) -> None:
+        self.process.wait()
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        os.close(self.messages)
+        os.close(self.end_fd)
+
+
+class LocalGang:
+    """The ranks of one launch on this machine. Use as a context manager: nothing is left running behind it."""
+
+    def __init__(self, launch: Launch, logs: Sequence[Path]) -> None:
+        self.launch = launch
+        self.logs = logs
+        self.ranks: list[Rank] = []
+        self.scratch = ""
+
+    def __enter__(self) -> Self:
+        self.scratch = tempfile.mkdtemp(prefix="gpubench-")
+        try:
+            orders = self.launch.orders(address=f"file://{self.scratch}/rendezvous")
+            for index, (order, log) in enumerate(zip(orders, self.logs, strict=True)):
+                self.ranks.append(Rank(index, self.launch, log))
+                self.ranks[-1].order(order)
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    @property
+    def pids(self) -> list[int]:
+        return [rank.process.pid for rank in self.ranks]
+
+    def order(self, message: Order) -> None:
+        """The same order to every rank, as nearly at once as pipes allow: this is the barrier before a round."""
+        for rank in self.ranks:
+            rank.order(message)
+
+    def gather(self, phase: Phase, deadline_seconds: float) -> list[Report]:
+        """The next report of every rank, in rank order. GangError where one fails, ends or is late."""
+        deadline = time.monotonic() + deadline_seconds
+        failed_at: float | None = None
+        with selectors.DefaultSelector() as selector:
+            for rank in self.ranks:
+                selector.register(rank.messages, selectors.EVENT_READ, rank)
+                selector.register(rank.end_fd, selectors.EVENT_READ, rank)
+            while not all(rank.reports for rank in self.ranks) or failed_at is not None:
+                now = time.monotonic()
+                if failed_at is not None and (now >= failed_at + SETTLE_SECONDS or self._all_ended()):
+                    raise GangError(judge([rank.ending() for rank in self.ranks], phase))
+                if now >= deadline:
+                    late = [rank.index for rank in self.ranks if not rank.reports]
+                    raise GangError(judge([rank.ending() for rank in self.ranks], phase, late, deadline_seconds))
+                until = deadline if failed_at is None else failed_at + SETTLE_SECONDS
+                for key, _ in selector.select(max(0.0, until - now)):
+                    rank = key.data
+                    open_still = rank.read() if key.fd == rank.messages else True
+                    if key.fd == rank.end_fd or not open_still:
+                        selector.unregister(key.fileobj)
+                    ended = key.fd == rank.end_fd and not rank.reports
+                    if (rank.last_words or ended) and failed_at is None:
+                        failed_at = time.monotonic()
+        return [rank.reports.pop(0) for rank in self.ranks]
+
+    def _all_ended(self) -> bool:
+        return all(rank.process.poll() is not None for rank in self.ranks)
+
+    def wait(self, seconds: float) -> None:
+        """Give ranks that have said their last word time to end by themselves."""
+        deadline = time.monotonic() + seconds
+        for rank in self.ranks:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                rank.process.wait(max(0.0, deadline - time.monotonic()))
+
+    def end(self) -> None:
+        """End every process of the gang, and take its scratch folder away."""
+        for rank in self.ranks:
+            rank.kill()
+        for rank in self.ranks:
+            rank.close()
+        self.ranks = []
+        shutil.rmtree(self.scratch, ignore_errors=True)

@@ -1,0 +1,74 @@
+"""Which Python has a framework: the one named for it, else this one, else the managed environment."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from gpubench.harness.environments import Environment, discovery
+from gpubench.spec.errors import UsageError
+from gpubench.spec.framework import Framework
+
+DISCOVERY_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Interpreters:
+    """`named` maps a framework to the Python that the user gave for it."""
+
+    named: Mapping[str, Path] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, words: list[str], known: list[str]) -> Interpreters:
+        """From `NAME=PATH` words; UsageError where one names no framework or no program."""
+        named = {}
+        for word in words:
+            name, equals, path = word.partition("=")
+            if not equals or name not in known:
+                raise UsageError(f"--python takes NAME=PATH with NAME one of {', '.join(known)}; got {word!r}.")
+            if not Path(path).is_file():
+                raise UsageError(f"--python {name}: there is no program {path}.")
+            named[name] = Path(path).absolute()
+        return cls(named)
+
+    def find(self, framework: Framework) -> Path | None:
+        if framework.name in self.named:
+            return self.named[framework.name]
+        if not framework.distribution:
+            return Path(sys.executable)  # needs nothing but Python
+        # gpubench's own folders are never on the path, so this finds the framework itself; it is not imported.
+        if find_spec(framework.name) is not None:
+            return Path(sys.executable)
+        environment = Environment.of(framework)
+        return environment.python if environment.ready else None
+
+    def lacking(self, framework: Framework) -> str:
+        """What to say where there is none."""
+        return f"no Python with {framework.name}: `gpubench setup {framework.name}`, or --python {framework.name}=PATH"
+
+    def discover(self, framework: Framework) -> dict[str, Any]:
+        """What the framework says of itself: `version`, `gpus`, `details`; or `reason` where it could not."""
+        python = self.find(framework)
+        if python is None:
+            return {"reason": self.lacking(framework)}
+        try:
+            answer = subprocess.run(
+                discovery(python, framework),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=DISCOVERY_SECONDS,
+                check=False,
+            )
+            if answer.returncode == 0:
+                return {"python": str(python), **json.loads(answer.stdout)}
+            said = answer.stderr.decode(errors="replace").strip().splitlines()
+            reason = said[-1] if said else f"exit code {answer.returncode}"
+        except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+            reason = str(error)
+        return {"python": str(python), "reason": f"{framework.name} could not be asked: {reason}"}

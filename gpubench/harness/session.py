@@ -1,0 +1,92 @@
+"""What all launches of one run share: the sampler, the logs' folder, and who is told of the progress."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gpubench import __version__
+from gpubench.harness.gang.launch import Deadlines, Launch
+from gpubench.harness.plan import Cases, Runnable, Skipped
+from gpubench.harness.runner import Bench, Progress, Timing
+from gpubench.spec.case import Device
+from gpubench.spec.record import Check, Machine, Outcome, RunRecord
+from gpubench.telemetry.sampler import Sampler
+
+
+class Session:
+    """A run's launches. A context manager: the sampler runs for as long as it is open."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        cases: Cases,
+        timing: Timing,
+        progress: Progress,
+        doubts: Callable[[RunRecord], list[Check]],
+        logs: Path | None = None,
+        deadlines: Deadlines | None = None,
+    ) -> None:
+        self.run_id = uuid.uuid4().hex
+        self.machine = machine
+        self.deadlines = deadlines or Deadlines()
+        self._timing = timing
+        self._progress = progress
+        self._doubts = doubts
+        self._logs = logs
+        self._devices = _all_devices(cases.runnable)
+        self._closing = ExitStack()
+
+    def __enter__(self) -> Self:
+        scratch = Path(self._closing.enter_context(tempfile.TemporaryDirectory(prefix="gpubench-")))
+        sampler = self._closing.enter_context(Sampler(self._devices, scratch)) if self._devices else None
+        self._bench = Bench(
+            run_id=self.run_id,
+            machine=self.machine,
+            timing=self._timing,
+            sampler=sampler,
+            logs=self._logs or scratch,
+            progress=self._progress,
+            doubts=self._doubts,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    def launch(self, runnable: Runnable, number: int) -> RunRecord:
+        """One fresh process group of a case, to its record."""
+        launch = Launch(
+            case=runnable.case,
+            framework=runnable.framework,
+            strategy=runnable.strategy,
+            python=runnable.python,
+            devices=runnable.devices,
+            deadlines=self.deadlines,
+        )
+        return self._bench.run(launch, number)
+
+    def skip(self, skipped: Skipped) -> RunRecord:
+        """The record of a case that cannot run here: no launch, but a reason."""
+        return RunRecord(
+            record_id=uuid.uuid4().hex,
+            run_id=self.run_id,
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            launch=0,
+            case=skipped.case,
+            machine=self.machine,
+            software={"gpubench": __version__},
+            outcome=Outcome(status="skipped", message=skipped.reason),
+        )
+
+
+def _all_devices(runnable: Sequence[Runnable]) -> list[Device]:
+    return list({device.id: device for one in runnable for device in one.devices}.values())

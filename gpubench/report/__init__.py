@@ -1,0 +1,1 @@
+"""How results are shown: tables, plots and one HTML page. Nothing here measures or decides anything."""

@@ -1,0 +1,211 @@
+"""The report as one HTML file: verdict first, then tables, plots, traces, doubts, failures, and the environment.
+
+The page loads nothing and sends nothing; its policy forbids both, and lets no script run but the page's own, known by
+its hash. Everything that comes from a record is escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from gpubench import __version__
+from gpubench.analysis.scaling import CaseSummary, summarize
+from gpubench.analysis.verdict import verdicts
+from gpubench.report import plots, sentences
+from gpubench.report.notes import note_names
+from gpubench.report.tables import Column, shown
+from gpubench.report.trace import utilization_trace
+from gpubench.report.words import clean, gib, title
+from gpubench.spec.record import Check, Machine, RunRecord
+
+
+class Run(Protocol):
+    """A saved run, as far as a report needs it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def records(self) -> list[RunRecord]: ...
+    @property
+    def warnings(self) -> list[str]: ...
+
+
+@dataclass(frozen=True)
+class Plot:
+    caption: str
+    data_uri: str
+
+
+@dataclass(frozen=True)
+class Trace:
+    summary: CaseSummary
+    svg: Markup
+    devices: list[str]
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One kind of doubt, with the cases that it is about and what was found there."""
+
+    check: Check
+    cases: list[tuple[CaseSummary, str]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """What one run measured on one kind of device; GPUs and CPU shares never share a table or a plot."""
+
+    name: str
+    title: str
+    on_cpu: bool
+    summaries: list[CaseSummary]
+    verdicts: list[sentences.Finding]
+    losses: str
+    columns: list[Column]
+    folded: str
+    plots: list[Plot]
+    traces: list[Trace]
+    doubts: list[Doubt]
+    lost: list[CaseSummary]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A machine with the software that ran on it."""
+
+    run: str
+    machine: Machine
+    software: dict[str, list[str]]
+    variables: dict[str, list[str]]
+
+
+def write_html(runs: Sequence[Run], output: Path) -> None:
+    """Write the report of `runs` to `output`; the file appears whole or not at all."""
+    _write_atomically(output, render(runs))
+
+
+def render(runs: Sequence[Run]) -> str:
+    """The report of `runs` as HTML text."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"clean": clean, "gib": gib}
+    script, style = (_asset(environment, name) for name in ("script.js", "style.css"))
+    sections = [section for run in runs for section in _sections(run)]
+    return environment.get_template("template.html").render(
+        note_names=note_names,
+        policy=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "base-uri 'none'; form-action 'none'",
+        runs=runs,
+        definitions=sentences.DEFINITIONS,
+        script=script,
+        sections=sections,
+        settings=[setting for run in runs for setting in _settings(run)],
+        style=style,
+        version=__version__,
+    )
+
+
+def _sections(run: Run) -> list[Section]:
+    summaries = summarize(run.records)
+    kinds = dict.fromkeys(summary.case.device_kind for summary in summaries)
+    return [_section(run, [s for s in summaries if s.case.device_kind == kind]) for kind in kinds]
+
+
+def _section(run: Run, summaries: list[CaseSummary]) -> Section:
+    columns, folded = shown(summaries)
+    figures = plots.figures_of(summaries).values()
+    return Section(
+        name=run.name,
+        title=title(summaries),
+        on_cpu=summaries[0].case.device_kind == "cpu",
+        summaries=summaries,
+        verdicts=sentences.findings(verdicts(summaries)),
+        losses=sentences.losses(summaries),
+        columns=columns,
+        folded=folded,
+        plots=[_plot(members) for members in figures],
+        traces=[trace for summary in summaries if (trace := _trace(summary)) is not None],
+        doubts=_doubts(summaries),
+        lost=[summary for summary in summaries if summary.lost],
+    )
+
+
+def _plot(summaries: list[CaseSummary]) -> Plot:
+    """As an image of its own, so that ids of one SVG cannot meet those of another."""
+    case = summaries[0].case
+    encoded = base64.b64encode(plots.svg(plots.scaling_figure(summaries)).encode()).decode()
+    caption = f"{clean(case.workload)}, {clean(case.precision)}, {case.scaling} scaling. {title(summaries)}"
+    return Plot(caption, f"data:image/svg+xml;base64,{encoded}")
+
+
+def _trace(summary: CaseSummary) -> Trace | None:
+    """Of the first launch that was sampled."""
+    for record in summary.records:
+        svg = utilization_trace(record)
+        if svg is not None:
+            names = [clean(device.id) for device in record.telemetry.devices]
+            return Trace(summary, Markup(svg), names)  # noqa: S704  numbers and fixed words only
+    return None
+
+
+def _doubts(summaries: Sequence[CaseSummary]) -> list[Doubt]:
+    found: dict[str, Doubt] = {}
+    for summary in summaries:
+        for check in summary.checks:
+            found.setdefault(check.name, Doubt(check, [])).cases.append((summary, check.message))
+    return sorted(found.values(), key=lambda doubt: ("severe", "warning", "note").index(doubt.check.severity))
+
+
+def _settings(run: Run) -> list[Setting]:
+    """One for each machine of the run."""
+    settings = []
+    for name in dict.fromkeys(record.machine.name for record in run.records):
+        here = [record for record in run.records if record.machine.name == name]
+        software = _gathered([record.software for record in here])
+        settings.append(
+            Setting(run.name, here[-1].machine, software, _gathered([record.environment for record in here]))
+        )
+    return settings
+
+
+def _gathered(maps: Sequence[dict[str, str]]) -> dict[str, list[str]]:
+    names = sorted({name for each in maps for name in each})
+    return {name: list(dict.fromkeys(each[name] for each in maps if name in each)) for name in names}
+
+
+def _asset(environment: Environment, name: str) -> Markup:
+    assert environment.loader is not None
+    return Markup(environment.loader.get_source(environment, name)[0])  # noqa: S704  a file of this package
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _write_atomically(output: Path, text: str) -> None:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o644)  # mkstemp makes files that only their owner may read
+        os.replace(name, output)
+    except BaseException:
+        os.unlink(name)
+        raise

@@ -1,0 +1,110 @@
+"""Verdicts in plain words, and how the numbers are made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpubench.analysis.checks import EFFICIENCY_LIMIT, IMBALANCE_LIMIT, NOISE_LIMIT
+from gpubench.analysis.scaling import CaseSummary
+from gpubench.analysis.stats import BOOTSTRAP_LAUNCHES, FEWEST_LAUNCHES
+from gpubench.analysis.verdict import MARGIN, SCALES_FROM, Verdict
+from gpubench.report.words import clean, device_noun, fixed, with_interval
+
+WORDS = {
+    "scales": "scales",
+    "speeds_up": "gains less",
+    "does_not_scale": "does not scale",
+    "not_resolved": "not resolved",
+    "no_number": "no number",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One verdict as it is read: its kind, the word for it, which series, and the rest of the sentence."""
+
+    kind: str
+    word: str
+    series: str
+    text: str
+
+
+def findings(judged: Sequence[Verdict]) -> list[Finding]:
+    """What scales first, what could not be told last; the most efficient first within each."""
+    kinds = list(WORDS)
+    order = sorted(judged, key=lambda one: (kinds.index(one.kind), -(one.summary.scaling_efficiency or 0.0)))
+    return [finding(one) for one in order]
+
+
+def finding(judged: Verdict) -> Finding:
+    case, summary = judged.summary.case, judged.summary
+    devices = f"{case.n_devices} {device_noun(case.device_kind, case.n_devices)}"
+    setting = [case.workload] + ([case.precision] if case.precision != "fp32" else [])
+    setting += ["strong scaling"] if case.scaling == "strong" else []
+    series = clean(f"{case.framework} {case.strategy}, {', '.join(setting)}")
+    text = f"on {devices}"
+    if summary.speedup is not None:
+        efficiency = with_interval(summary.scaling_efficiency, summary.scaling_efficiency_interval)
+        text = f"{fixed(summary.speedup)} times one device on {devices}, efficiency {efficiency}"
+    reason = f": {judged.reason}" if judged.reason else ""
+    return Finding(judged.kind, WORDS[judged.kind], series, clean(text + reason))
+
+
+def losses(summaries: Sequence[CaseSummary]) -> str:
+    """'1 launch failed (1 oom); 2 cases were skipped', or nothing where all went well."""
+    failed = Counter(lost.outcome.status for s in summaries for lost in s.lost if lost.outcome.status != "skipped")
+    skipped = sum(any(lost.outcome.status == "skipped" for lost in s.lost) for s in summaries)
+    told = []
+    if failed:
+        kinds = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(failed.items()))
+        told.append(f"{_count(failed.total(), 'launch', 'launches')} failed ({kinds})")
+    if skipped:
+        told.append(f"{_count(skipped, 'case', 'cases')} skipped")
+    return "; ".join(told)
+
+
+DEFINITIONS = (
+    (
+        "Throughput",
+        "samples counted by the workers over the seconds of the slowest rank, over all timed rounds of a launch; the "
+        "median across launches. A launch is a fresh start of all processes. Warm-up is not timed.",
+    ),
+    (
+        "Baseline",
+        "`single` on one device: same workload, framework, precision, machine and kind of scaling, with the same "
+        "batch per device (weak) or the same global batch (strong).",
+    ),
+    ("Speed-up", "throughput over the baseline's."),
+    ("Efficiency", "speed-up over devices; 1 is ideal. Own efficiency compares with the same strategy on one device."),
+    (
+        "Interval",
+        f"95 %, from launches, never from steps within one. Welch's t on logarithms under {BOOTSTRAP_LAUNCHES} "
+        f"launches, from there a bootstrap of launches and rounds; none under {FEWEST_LAUNCHES}.",
+    ),
+    (
+        "Verdict",
+        f"“scales”: the whole interval of the efficiency is at {SCALES_FROM:.2f} or above. “Gains less”: not that, "
+        f"but the whole interval is faster than one device by more than {MARGIN:.0%}. “Does not scale”: the whole "
+        f"interval is below that. “Not resolved”: the interval holds both.",
+    ),
+    (
+        "Busy",
+        "GPU: the share of time in which any kernel ran, which does not say how full the GPU was. CPU share: the "
+        "share of time its cores were busy. A mean over the timed rounds.",
+    ),
+    ("Memory", "GPU: the most in use on one device during the rounds. CPU share: the peak of one worker process."),
+    ("Power and energy", "all devices of the case together, over the timed rounds; host and network are not in."),
+    (
+        "Doubts",
+        "every launch is checked: devices, samples, replicas, parameters, loss, steady state, busy cores, ranks more "
+        f"than {IMBALANCE_LIMIT:.0%} apart, launches more than {NOISE_LIMIT:.0%} apart, efficiency above "
+        f"{EFFICIENCY_LIMIT}. A severe doubt takes the number away.",
+    ),
+    ("Dash", "not measured, or not measurable here. It is never zero."),
+)
+
+
+def _count(n: int, one: str, many: str) -> str:
+    return f"{n} {one if n == 1 else many}"

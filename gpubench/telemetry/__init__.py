@@ -1,0 +1,1 @@
+"""What the devices did meanwhile: sampled by a process of its own, attributed to rounds afterwards."""
