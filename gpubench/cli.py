@@ -54,11 +54,9 @@ def words(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 
 
 def counts(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
-    """'1,2,4' as whole numbers."""
-    try:
-        return tuple(int(word) for word in words(ctx, parameter, value))
-    except ValueError:
-        raise UsageError(f"--devices takes counts such as 1,2,4; got {value!r}.") from None
+    from gpubench.harness.plan import counts as parsed
+
+    return parsed(value)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -24,7 +24,7 @@ from gpubench.analysis.verdict import verdicts
 from gpubench.report import plots, sentences
 from gpubench.report.notes import note_names
 from gpubench.report.tables import Column, shown
-from gpubench.report.trace import utilization_trace
+from gpubench.report.trace import traced_devices, utilization_trace
 from gpubench.report.words import clean, gib, title
 from gpubench.spec.record import Check, Machine, RunRecord
 
@@ -158,8 +158,8 @@ def _trace(summary: CaseSummary) -> Trace | None:
     for record in summary.records:
         svg = utilization_trace(record)
         if svg is not None:
-            names = [clean(device.id) for device in record.telemetry.devices]
-            return Trace(summary, Markup(svg), names)  # noqa: S704  numbers and fixed words only
+            names = [clean(device.id) for device in traced_devices(record)]
+            return Trace(summary, Markup(svg), names)  # made of numbers and fixed words
     return None
 
 
@@ -190,7 +190,7 @@ def _gathered(maps: Sequence[dict[str, str]]) -> dict[str, list[str]]:
 
 def _asset(environment: Environment, name: str) -> Markup:
     assert environment.loader is not None
-    return Markup(environment.loader.get_source(environment, name)[0])  # noqa: S704  a file of this package
+    return Markup(environment.loader.get_source(environment, name)[0])  # a file of this package
 
 
 def _hash(text: str) -> str:

@@ -17,7 +17,7 @@ SECOND_NS = 10**9
 
 def utilization_trace(record: RunRecord) -> str | None:
     """SVG of `utilization_percent` against seconds since the first round; None where nothing was sampled."""
-    devices = [device for device in record.telemetry.devices if _known(device)]
+    devices = traced_devices(record)
     if not devices or not record.rounds:
         return None
     zero_ns = record.rounds[0].start_ns
@@ -49,8 +49,10 @@ def utilization_trace(record: RunRecord) -> str | None:
     return "".join([*parts, "</svg>"])
 
 
-def _known(device: DeviceTelemetry) -> bool:
-    return any(value is not None for value in device.series.get("utilization_percent", []))
+def traced_devices(record: RunRecord) -> list[DeviceTelemetry]:
+    """The devices that the trace has a curve for, in the order of their colours."""
+    devices = record.telemetry.devices
+    return [device for device in devices if any(v is not None for v in device.series.get("utilization_percent", []))]
 
 
 def _curve(device: DeviceTelemetry) -> list[tuple[int, float]]:
