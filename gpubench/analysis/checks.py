@@ -189,7 +189,7 @@ def _imbalance(record: RunRecord) -> Iterator[Check]:
         yield Check(
             name="imbalance",
             severity="warning",
-            message=f"rank {slow} took {seconds[slow]:.3g} s, the fastest rank {waste:.0%} less",
+            message=f"rank {slow} took {seconds[slow]:.3g} s, the fastest rank {100 * waste:.0f} % less",
             remedy=f"look at the clocks, temperature and other processes of rank {slow}'s device",
         )
 
@@ -208,7 +208,7 @@ def _case_doubts(summary: CaseSummary) -> Iterator[Check]:
         yield Check(
             name="noisy_launches",
             severity="warning",
-            message=f"launches differ by {summary.launch_noise:.0%} (standard deviation)",
+            message=f"launches differ by {100 * summary.launch_noise:.0f} % (standard deviation)",
             remedy="stop other work on the machine, or run more launches",
         )
     for package, versions in _mixed_versions(summary).items():

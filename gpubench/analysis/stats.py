@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 CONFIDENCE = 0.95
 FEWEST_LAUNCHES = 3  # for any interval
 BOOTSTRAP_LAUNCHES = 10  # from here on a bootstrap of medians covers as it should
-_RESAMPLES = 4000
+_RESAMPLES = 2000
 
 Floats = NDArray[np.float64]
 

@@ -132,7 +132,7 @@ class _Attempt:
         seconds: list[float] = []
         verdict = steady.Verdict(None, "")
         while verdict.steady is None:
-            gang.order(RunSteps(steps=1))
+            gang.order(RunSteps(steps=1, phase="warm_up"))
             done = cast(list[RoundDone], gang.gather("warm_up", deadlines.step if seconds else deadlines.first_step))
             seconds.append(max(_seconds(rank) for rank in done))
             if len(seconds) == 1:
@@ -152,7 +152,7 @@ class _Attempt:
         rate = None
         for index in range(self.bench.timing.rounds):
             self.bench.progress.phase(self.launch, "round", rate)
-            gang.order(RunSteps(steps=steps))
+            gang.order(RunSteps(steps=steps, phase="round"))
             done = cast(list[RoundDone], gang.gather("round", self.launch.deadlines.step * steps))
             self.rounds.append(
                 Round(

@@ -22,8 +22,8 @@ from gpubench import __version__
 from gpubench.analysis.scaling import CaseSummary, summarize
 from gpubench.analysis.verdict import verdicts
 from gpubench.report import plots, sentences
+from gpubench.report.columns import Column, by_device_kind, shown
 from gpubench.report.notes import note_names
-from gpubench.report.tables import Column, shown
 from gpubench.report.trace import traced_devices, utilization_trace
 from gpubench.report.words import clean, gib, title
 from gpubench.spec.record import Check, Machine, RunRecord
@@ -121,9 +121,7 @@ def render(runs: Sequence[Run]) -> str:
 
 
 def _sections(run: Run) -> list[Section]:
-    summaries = summarize(run.records)
-    kinds = dict.fromkeys(summary.case.device_kind for summary in summaries)
-    return [_section(run, [s for s in summaries if s.case.device_kind == kind]) for kind in kinds]
+    return [_section(run, summaries) for summaries in by_device_kind(summarize(run.records))]
 
 
 def _section(run: Run, summaries: list[CaseSummary]) -> Section:
@@ -158,9 +156,14 @@ def _trace(summary: CaseSummary) -> Trace | None:
     for record in summary.records:
         svg = utilization_trace(record)
         if svg is not None:
-            names = [clean(device.id) for device in traced_devices(record)]
+            names = [clean(_short(device.id)) for device in traced_devices(record)]
             return Trace(summary, Markup(svg), names)  # made of numbers and fixed words
     return None
+
+
+def _short(device_id: str) -> str:
+    """A GPU's UUID by its first block, which tells the GPUs of a machine apart; the page has them in full elsewhere."""
+    return "-".join(device_id.split("-")[:2]) if device_id.startswith(("GPU-", "MIG-")) else device_id
 
 
 def _doubts(summaries: Sequence[CaseSummary]) -> list[Doubt]:

@@ -1,7 +1,7 @@
 """Scaling plots: throughput against devices with the ideal line, and scaling efficiency with its intervals.
 
 One figure for each workload, precision and kind of scaling. Points are measurements, joined only within a series;
-nothing is fitted. The thin dotted lines are each framework's `single` on one device, times the devices.
+nothing is fitted. The thin dotted lines are each framework's `single` on one device, times devices.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class _Looks:
             line: Any = (0, dashes) if dashes else "-"
             line = line if len(rows) > 1 else "none"
             handles.append(Line2D([], [], label=label, linestyle=line, markersize=7, **look))
-        ideal = Line2D([], [], color="0.5", linewidth=1, linestyle=":", label="ideal, from `single`")
+        ideal = Line2D([], [], color="0.5", linewidth=1, linestyle=":", label="ideal, from single")
         return [*handles, ideal]
 
 
@@ -202,7 +202,12 @@ def _efficiency(axes: Axes, points: pd.DataFrame, looks: _Looks) -> None:
 
     The baselines are left out: they are 1 by definition.
     """
+    axes.set(title="Scaling efficiency, 95 % intervals", ylabel="efficiency (1 is ideal)", ylim=(0, 1.1))
+    axes.axhline(1.0, color="0.5", linewidth=1, linestyle=":", zorder=1)
     known = points[~points["is_baseline"]].dropna(subset=["efficiency"]).astype({"devices": float})
+    if known.empty:
+        axes.text(0.5, 0.5, "nothing to compare with\nsingle on one device", ha="center", transform=axes.transAxes)
+        return
     names = list(dict.fromkeys(known["series"]))
     most = int(points["devices"].max())
     step = (0.25 if most >= LOG_FROM else 0.04 * most) / max(1, len(names) - 1)
@@ -210,13 +215,12 @@ def _efficiency(axes: Axes, points: pd.DataFrame, looks: _Looks) -> None:
         mine, shift = known["series"] == name, (index - (len(names) - 1) / 2) * step
         devices = known.loc[mine, "devices"]
         known.loc[mine, "devices"] = devices * 2**shift if most >= LOG_FROM else devices + shift
-    axes.axhline(1.0, color="0.5", linewidth=1, linestyle=":", zorder=1)
     for _, row in known.dropna(subset=["low"]).iterrows():
         color = looks.palette[row["framework"]]
         axes.vlines(row["devices"], row["low"], row["high"], color=color, linewidth=2, alpha=0.7)
     looks.draw(axes, known, "efficiency")
     top = max([1.05, *known["efficiency"], *known["high"].dropna()])
-    axes.set(title="Scaling efficiency, 95 % intervals", ylabel="efficiency (1 is ideal)", ylim=(0, top * 1.04))
+    axes.set_ylim(0, top * 1.04)
 
 
 def _device_axis(axes: Axes, summaries: Sequence[CaseSummary]) -> None:

@@ -14,7 +14,7 @@ from gpubench.report.words import clean, device_noun, fixed, with_interval
 
 WORDS = {
     "scales": "scales",
-    "speeds_up": "gains less",
+    "speeds_up": "scales in part",
     "does_not_scale": "does not scale",
     "not_resolved": "not resolved",
     "no_number": "no number",
@@ -47,7 +47,7 @@ def finding(judged: Verdict) -> Finding:
     text = f"on {devices}"
     if summary.speedup is not None:
         efficiency = with_interval(summary.scaling_efficiency, summary.scaling_efficiency_interval)
-        text = f"{fixed(summary.speedup)} times one device on {devices}, efficiency {efficiency}"
+        text = f"{devices} train {fixed(summary.speedup)} times as fast as one, efficiency {efficiency}"
     reason = f": {judged.reason}" if judged.reason else ""
     return Finding(judged.kind, WORDS[judged.kind], series, clean(text + reason))
 
@@ -73,8 +73,8 @@ DEFINITIONS = (
     ),
     (
         "Baseline",
-        "`single` on one device: same workload, framework, precision, machine and kind of scaling, with the same "
-        "batch per device (weak) or the same global batch (strong).",
+        "the strategy “single” on one device: same workload, framework, precision, machine and kind of scaling, with "
+        "the same batch per device (weak) or the same global batch (strong).",
     ),
     ("Speed-up", "throughput over the baseline's."),
     ("Efficiency", "speed-up over devices; 1 is ideal. Own efficiency compares with the same strategy on one device."),
@@ -85,9 +85,9 @@ DEFINITIONS = (
     ),
     (
         "Verdict",
-        f"“scales”: the whole interval of the efficiency is at {SCALES_FROM:.2f} or above. “Gains less”: not that, "
-        f"but the whole interval is faster than one device by more than {MARGIN:.0%}. “Does not scale”: the whole "
-        f"interval is below that. “Not resolved”: the interval holds both.",
+        f"“Scales”: the whole interval of the efficiency is at {SCALES_FROM:.2f} or above. “Scales in part”: not that, "
+        f"but the whole interval is faster than one device by more than {100 * MARGIN:g} %. “Does not scale”: the "
+        "whole interval is below that. “Not resolved”: the interval holds both.",
     ),
     (
         "Busy",
@@ -99,7 +99,7 @@ DEFINITIONS = (
     (
         "Doubts",
         "every launch is checked: devices, samples, replicas, parameters, loss, steady state, busy cores, ranks more "
-        f"than {IMBALANCE_LIMIT:.0%} apart, launches more than {NOISE_LIMIT:.0%} apart, efficiency above "
+        f"than {100 * IMBALANCE_LIMIT:g} % apart, launches more than {100 * NOISE_LIMIT:g} % apart, efficiency above "
         f"{EFFICIENCY_LIMIT}. A severe doubt takes the number away.",
     ),
     ("Dash", "not measured, or not measurable here. It is never zero."),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from gpubench.spec.record import DeviceTelemetry, RunRecord
 
 WIDTH, HEIGHT = 640, 120
-LEFT, RIGHT, TOP, BOTTOM = 44, 8, 8, 22
+LEFT, RIGHT, TOP, BOTTOM = 44, 14, 8, 22
 MOST_POINTS = 600  # a curve has no more points than the plot has pixels to show
 SECOND_NS = 10**9
 

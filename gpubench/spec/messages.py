@@ -34,6 +34,7 @@ class RunSteps:
     """Run one round of `steps` steps, from idle to idle, and say how long it took."""
 
     kind: ClassVar[str] = "run_steps"
+    phase: str
     steps: int
 
 

@@ -20,7 +20,7 @@ from gpubench.telemetry.sampling import GRACE_SECONDS, Settings, settings_to_lin
 from gpubench.telemetry.source import Header
 
 START_SECONDS = 30.0  # without persistence mode a driver takes seconds for each GPU
-SILENCE_SECONDS = 1.0  # a sampler that is later than this is said to be silent
+SILENCE_SECONDS = 2.0  # a sampler that is later than this is said to be silent
 
 
 class Sampler:
@@ -106,6 +106,11 @@ class Sampler:
         self._readings.update()
         return self._readings.newest()
 
+    def methods(self) -> dict[str, dict[str, str]]:
+        """What is read for each metric, by device id: a power may be an average, a memory hold the driver's own."""
+        self._readings.update()
+        return {id: dict(methods) for header in self._readings.headers for id, methods in header.methods.items()}
+
     def stop(self) -> None:
         """Ask the process to end, and kill it only if it does not: within the driver that can do harm."""
         if self._process is None or self._stopped:
@@ -147,9 +152,14 @@ class Sampler:
     def _wait_for(self, devices: Sequence[Device], until_ns: int) -> None:
         """Until each device that is sampled has a sample at `until_ns` or later, or there is no hope of one."""
         patience_ns = round((SILENCE_SECONDS + 3 * self._period_seconds) * 1e9)
+        begun_ns = until_ns
         while not self._is_complete(devices, until_ns) and self._process and self._process.poll() is None:
-            begun_ns = until_ns if self._readings.headers else self._started_ns + START_SECONDS * 1e9
-            if time.monotonic_ns() > begun_ns + patience_ns:
+            now_ns = time.monotonic_ns()
+            if not self._readings.headers:
+                begun_ns, patience_end_ns = now_ns, self._started_ns + START_SECONDS * 1e9
+            else:
+                patience_end_ns = begun_ns + patience_ns
+            if now_ns > patience_end_ns:
                 return
             time.sleep(min(0.02, self._period_seconds / 4))
         self._readings.update()  # what it wrote before it ended

@@ -57,7 +57,6 @@ class Worker:
                     samples_per_step=training.samples_per_step,
                 )
             )
-            self.phase = "warm_up"
             last = self.rounds(training, device)
             self.phase = "stop"
             peak_bytes, peak_of = device.peak_memory()
@@ -86,8 +85,7 @@ class Worker:
             if order is None:
                 _exit(1)  # the harness has gone
             assert isinstance(order, RunSteps)
-            if order.steps > 1:
-                self.phase = "round"
+            self.phase = order.phase
             start_cpu, start_ns = cpu_seconds(), clock_ns()
             for _ in range(order.steps):
                 result = training.step()

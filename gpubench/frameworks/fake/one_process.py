@@ -19,7 +19,7 @@ def training(case: Case, place: Place, workload: ModuleType) -> Iterator[Trainin
 
     def step() -> float:
         index = next(steps)
-        misbehave(place, "warm_up" if index < 3 else "round", index)
+        misbehave(place, "step", index)
         advance(step_seconds(index, place, case.n_devices))
         losses: list[float] = BEHAVIOUR.get("loss", [2.3, 2.2, 2.1])
         return losses[min(index, len(losses) - 1)]

@@ -8,6 +8,8 @@ import numpy as np
 from gpubench.frameworks.mxnet.compat import gluon, mx
 from gpubench.spec.case import Case, Place, share_id
 
+FEATURES = ("CUDA", "CUDNN", "NCCL", "MKLDNN", "OPENMP")
+
 
 def take(case: Case, place: Place) -> None:
     """Touch each device, so that one that is missing is found here and not in the middle of a model."""
@@ -99,6 +101,3 @@ def discover() -> dict:
             "GPU ids": "MXNet gives none; UUIDs where CUDA_VISIBLE_DEVICES lists them, else gpu(i)",
         },
     }
-
-
-FEATURES = ("CUDA", "CUDNN", "NCCL", "MKLDNN", "OPENMP")

@@ -1,0 +1,56 @@
+"""What tests of the whole tool share: a machine with the fake framework on it, and no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets how the fake framework behaves: `fake(step_seconds=0.1)`."""
+
+    def behave(**behaviour: object) -> None:
+        monkeypatch.setenv("GPUBENCH_FAKE", json.dumps(behaviour))
+
+    return behave
+
+
+@pytest.fixture
+def gpubench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the real command in an empty folder: `gpubench("run", "--frameworks", "fake")`."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str, timeout: float = 120, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "gpubench.cli", *words],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env={**os.environ, "COLUMNS": "160", **variables},
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def no_process_left() -> Iterator[None]:
+    """Fails a test that leaves a process behind, whoever started it."""
+    import psutil
+
+    yield
+    left = [
+        process.info["cmdline"]
+        for process in psutil.process_iter(["cmdline", "environ"])
+        if process.pid != os.getpid() and "GPUBENCH_FAKE" in (process.info["environ"] or {})
+    ]
+    assert left == []
