@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib
@@ -70,13 +71,11 @@ def scaling_figure(summaries: Sequence[CaseSummary]) -> Figure:
             _device_axis(axes, summaries)
             sns.despine(ax=axes)
         case = summaries[0].case
-        heading = f"{clean(case.workload)}, {clean(case.precision)}, {case.scaling} scaling"
+        heading = f"{_short(case.workload)}, {_short(case.precision)}, {case.scaling} scaling"
         drawn.suptitle(f"{heading}\n{title(summaries)}", x=0.01, ha="left", fontsize=11)
         if missing:
-            told = [f"{clean(s.case.framework)} {clean(s.case.strategy)} on {s.case.n_devices}" for s in missing]
-            reasons = [clean(s.no_number.name) for s in missing if s.no_number]
-            lines = [f"{case}: {reason}" for case, reason in zip(told, reasons, strict=True)]
-            drawn.supxlabel("Without a number: " + "; ".join(lines), x=0.01, ha="left", fontsize=8, wrap=True)
+            told = "Without a number: " + "; ".join(_reason(summary) for summary in missing)
+            drawn.supxlabel(fill(told, 150), x=0.01, ha="left", fontsize=8)
         drawn.legend(handles=looks.legend(points), loc="outside right upper", frameon=False, fontsize=9)
     return drawn
 
@@ -110,6 +109,18 @@ def _style() -> Iterator[None]:
         yield
 
 
+def _reason(summary: CaseSummary) -> str:
+    case = summary.case
+    name = _short(f"{case.framework} {case.strategy}")
+    return f"{name} on {case.n_devices}: {_short(summary.no_number.name) if summary.no_number else ''}"
+
+
+def _short(text: str, most: int = 36) -> str:
+    """A name that leaves room for the plot."""
+    text = clean(text)
+    return text if len(text) <= most else text[: most - 1] + "\u2026"
+
+
 def _points(summaries: Sequence[CaseSummary]) -> pd.DataFrame:
     """One row a case. `label` names its series as shortly as tells it from the others."""
     sizes = {summary.series[-1] for summary in summaries}
@@ -125,7 +136,7 @@ def _points(summaries: Sequence[CaseSummary]) -> pd.DataFrame:
                 "framework": case.framework,
                 "strategy": case.strategy,
                 "after_single": case.strategy != "single",
-                "label": clean(" ".join(words)),
+                "label": _short(" ".join(words)),
                 "series": str(summary.series),
                 "is_baseline": summary.is_baseline,
                 "devices": case.n_devices,

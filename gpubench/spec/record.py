@@ -102,6 +102,7 @@ class DeviceTelemetry:
     time_ns: list[int] = field(default_factory=list)
     series: dict[str, list[float | None]] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
+    methods: dict[str, str] = field(default_factory=dict)  # what a metric really reads, where that differs by device
 
 
 @dataclass(frozen=True, kw_only=True)

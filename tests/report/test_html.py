@@ -1,0 +1,145 @@
+"""The page as text: what stands in it, and that nothing from a record is more than text."""
+
+import html
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from gpubench.report.html import render, write_html
+from gpubench.spec.record import Check, RunRecord
+from tests.builders import make_case, make_launches, make_lost, make_record, make_run
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    name: str
+    records: list[RunRecord]
+    path: Path = Path("unused")
+    warnings: list[str] = field(default_factory=list)
+
+
+def words(page: str) -> str:
+    """The page without its tags, as it is read."""
+    body = re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.S)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", body))
+
+
+CPU = SavedRun("0001_first", make_run("cpu"), warnings=["1 line was torn and is left out"])
+PAGE = render([CPU])
+TEXT = words(PAGE)
+
+
+def test_the_verdict_stands_before_every_table():
+    assert PAGE.index('class="verdicts"') < PAGE.index("<table>")
+    assert "torch ddp, resnet20: 2 CPU shares train 1." in TEXT
+    assert "1 launch failed (1 rank died); 1 case skipped" in TEXT
+
+
+def test_a_cpu_run_says_so_in_the_verdict_and_above_the_table():
+    head, tail = PAGE.split("<table>", 1)
+    assert head.count("CPU shares (1 core each): not GPU figures") >= 2
+    assert "CPU shares (1 core each): not GPU figures" in tail  # the plot's caption
+
+
+def test_failed_and_skipped_cases_have_their_reason_remedy_and_log():
+    assert "rank died in round on rank 0: rank 0 of 1 ended with exit code -9 in round 2" in TEXT
+    assert "To do: the kernel ended it" in TEXT
+    assert "Killed" in TEXT
+    assert "nn.DataParallel silently uses one device on a CPU" in TEXT
+
+
+def test_the_environment_is_there_with_the_reason_for_no_nvml():
+    for told in (
+        "test-machine",
+        "Test OS 1",
+        "Test CPU, 2 cores, 8.00 GiB",
+        "libnvidia-ml.so.1 was not found",
+        "1.2.3",
+    ):
+        assert told in TEXT
+    assert "1 line was torn and is left out" in TEXT
+
+
+def test_every_sampled_case_has_a_trace_with_its_rounds():
+    sampled = {record.case for record in CPU.records if record.telemetry.devices}
+    assert PAGE.count('class="trace"') == len(sampled)
+    assert PAGE.count('class="round"') == 3 * len(sampled)
+
+
+def test_each_doubt_is_there_once_with_its_cases_and_its_remedy():
+    records = [
+        replace(record, observed=replace(record.observed, replicas_equal=False))
+        for case in (make_case("ddp", 2), make_case("trainer", 2))
+        for record in make_launches(case, [100.0])
+    ]
+    text = words(render([SavedRun("x", records)]))
+    assert text.count("check the all-reduce") == 1
+    assert text.count("the replicas hold different parameters at the end") >= 2
+
+
+def test_the_page_refers_to_nothing_outside_itself():
+    targets = re.findall(r'\b(?:src|href|action)="([^"]*)"', PAGE) + re.findall(r"url\(([^)]*)\)", PAGE)
+    assert targets
+    assert all(target.startswith(("data:", "#")) for target in targets)
+    assert "default-src 'none'" in html.unescape(PAGE)
+
+
+def test_no_id_is_used_twice():
+    ids = re.findall(r'\bid="([^"]*)"', render([CPU, SavedRun("0002_gpu", make_run("gpu"))]))
+    assert ids
+    assert len(ids) == len(set(ids))
+
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m'
+
+
+def test_hostile_names_are_text():
+    case = make_case(HOSTILE, 2, framework=HOSTILE, workload=HOSTILE)
+    check = Check(name=HOSTILE, severity="severe", message=HOSTILE, remedy=HOSTILE)
+    device = replace(make_record().machine.devices[0], id=HOSTILE, name=HOSTILE)
+    record = make_record(case, checks=[check], software={HOSTILE: HOSTILE}, environment={HOSTILE: HOSTILE})
+    record = replace(
+        record,
+        started_at=HOSTILE,
+        machine=replace(record.machine, name=HOSTILE, os=HOSTILE, cpu=HOSTILE, devices=[device], nvml_reason=HOSTILE),
+    )
+    telemetry = replace(record.telemetry, devices=[replace(record.telemetry.devices[0], id=HOSTILE)])
+    lost = make_lost(case, "failed", HOSTILE, remedy=HOSTILE, log_tail=[HOSTILE], launch=1)
+    page = render([SavedRun(HOSTILE, [replace(record, telemetry=telemetry), lost], warnings=[HOSTILE])])
+    assert page.count("<script") == 1
+    assert "<img src=x" not in page
+    assert "\x1b" not in page
+
+
+@pytest.mark.parametrize("runs", [[], [SavedRun("empty", [])]], ids=["no run", "no record"])
+def test_nothing_to_report_is_said(runs):
+    assert "There are no records to report." in render(runs)
+
+
+def test_gpus_and_cpu_shares_stand_in_sections_of_their_own():
+    page = render(
+        [SavedRun("both", [*make_launches(make_case(), [9.0]), *make_launches(make_case(device_kind="gpu"), [9.0])])]
+    )
+    assert page.count("<section>") == 2
+
+
+def test_a_single_device_gives_no_verdict():
+    assert "nothing to say about scaling" in render([SavedRun("one", make_launches(make_case(), [100.0]))])
+
+
+def test_the_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    output = tmp_path / "deep" / "report.html"
+    write_html([CPU], output)
+    before = output.read_text(encoding="utf-8")
+    assert before == PAGE
+
+    def full_disk(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("os.replace", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        write_html([], output)
+    assert output.read_text(encoding="utf-8") == before
+    assert [path.name for path in output.parent.iterdir()] == ["report.html"]

@@ -1,0 +1,112 @@
+"""The plots: what is drawn is what was measured, the same every time, and nothing is left behind in matplotlib."""
+
+from xml.etree import ElementTree
+
+import matplotlib
+import pytest
+
+from gpubench.analysis.scaling import summarize
+from gpubench.report import plots
+from tests.builders import make_case, make_launches, make_lost, make_record, make_run
+
+CPU = summarize(make_run("cpu"))
+GPU = summarize(make_run("gpu"))
+
+
+def curves(axes) -> list[list[tuple[float, float]]]:
+    """The drawn series; the ideal lines are dotted and thin."""
+    lines = [line for line in axes.get_lines() if line.get_linewidth() > 1]
+    return [list(zip(line.get_xdata(), line.get_ydata(), strict=True)) for line in lines]
+
+
+def test_file_names_say_what_was_measured_and_on_what(tmp_path):
+    written = plots.write_plots([*CPU, *GPU], tmp_path / "plots")
+    assert sorted(path.name for path in written) == [
+        "resnet20-fp32-weak-cpu-shares.png",
+        "resnet20-fp32-weak-cpu-shares.svg",
+        "resnet50-fp32-weak-gpu.png",
+        "resnet50-fp32-weak-gpu.svg",
+    ]
+    assert all(path.stat().st_size > 10_000 for path in written)
+
+
+def test_a_hostile_workload_cannot_choose_the_folder():
+    [name] = plots.figures_of(summarize([make_record(make_case(workload="../../etc/x"))]))
+    assert "/" not in name
+    assert "." not in name
+
+
+def test_every_measured_point_is_drawn_and_none_beside():
+    throughput, _ = plots.scaling_figure(GPU).axes
+    drawn = sorted(point for curve in curves(throughput) for point in curve)
+    assert drawn == [pytest.approx(point) for point in sorted((s.case.n_devices, s.samples_per_second) for s in GPU)]
+
+
+def test_weak_and_strong_get_figures_of_their_own():
+    records = [make_record(make_case(scaling="weak")), make_record(make_case(scaling="strong"))]
+    assert list(plots.figures_of(summarize(records))) == [
+        "resnet20-fp32-strong-cpu-shares",
+        "resnet20-fp32-weak-cpu-shares",
+    ]
+
+
+def test_two_batches_are_two_series_and_are_not_joined():
+    records = [
+        r for batch in (32, 64) for n in (1, 2) for r in make_launches(make_case("ddp", n, batch=batch), [90.0 * n])
+    ]
+    throughput, _ = plots.scaling_figure(summarize(records)).axes
+    assert sorted(len(curve) for curve in curves(throughput)) == [2, 2]
+
+
+def test_ticks_are_the_counts_that_were_measured():
+    for axes in plots.scaling_figure(GPU).axes:
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "4", "8"]
+        assert axes.get_xscale() == "log"
+    for axes in plots.scaling_figure(CPU).axes:
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
+        assert axes.get_xscale() == "linear"
+
+
+def test_title_and_axes_of_a_cpu_run_say_so():
+    drawn = plots.scaling_figure(CPU)
+    assert "CPU shares (1 core each): not GPU figures" in drawn.get_suptitle()
+    assert all("CPU shares" in axes.get_xlabel() for axes in drawn.axes)
+
+
+def test_a_case_without_a_number_is_named_on_the_plot():
+    assert "torch data_parallel on 2: skipped" in plots.scaling_figure(CPU).get_supxlabel()
+
+
+def test_error_bars_are_the_intervals():
+    _, efficiency = plots.scaling_figure(CPU).axes
+    bars = sorted(tuple(path.vertices[:, 1]) for bar in efficiency.collections for path in bar.get_paths())
+    intervals = [s.scaling_efficiency_interval for s in CPU if s.scaling_efficiency_interval and not s.is_baseline]
+    assert bars == [pytest.approx(bound) for bound in sorted((each.low, each.high) for each in intervals)]
+
+
+def test_the_svg_is_the_same_every_time():
+    assert plots.svg(plots.scaling_figure(CPU)) == plots.svg(plots.scaling_figure(CPU))
+
+
+def test_drawing_leaves_matplotlib_as_it_was():
+    before = dict(matplotlib.rcParams)
+    plots.svg(plots.scaling_figure(CPU))
+    assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        make_launches(make_case("single", 1), [100.0]),
+        make_launches(make_case("ddp", 2), [180.0] * 3),  # no baseline: no efficiency
+        [*make_launches(make_case("single", 1), [100.0]), make_lost(make_case("ddp", 2), "oom", "")],
+        make_launches(make_case("$a$ \\frac", framework="<&>\x00"), [100.0]),
+    ],
+    ids=["one device", "no baseline", "one failed", "odd names"],
+)
+def test_little_or_odd_data_is_drawn_too(records):
+    ElementTree.fromstring(plots.svg(plots.scaling_figure(summarize(records))))
+
+
+def test_no_figure_is_made_of_nothing():
+    assert plots.figures_of(summarize([make_lost(make_case(), "oom", "")])) == {}

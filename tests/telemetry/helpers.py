@@ -1,0 +1,29 @@
+"""What the telemetry tests share: rounds, and child processes that find the fake NVML library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gpubench.spec.record import Round
+from tests.fakes import nvml
+
+
+@contextmanager
+def loading(folder: Path, **settings: str | int) -> Iterator[None]:
+    """Processes that are started meanwhile find the fake library, with these settings."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in nvml.environment(folder, **settings).items():
+            patch.setenv(name, value)
+        yield
+
+
+def make_round(start_seconds: float, end_seconds: float, index: int = 0) -> Round:
+    start_ns, end_ns = round(start_seconds * 1e9), round(end_seconds * 1e9)
+    seconds = [end_seconds - start_seconds]
+    return Round(
+        index=index, start_ns=start_ns, end_ns=end_ns, steps=1, samples=1, rank_seconds=seconds, rank_cpu_seconds=[0.0]
+    )

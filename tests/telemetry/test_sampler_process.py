@@ -1,0 +1,258 @@
+"""The sampler's life: it starts, fails, hangs and ends without harming the run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gpubench.spec.case import Device
+from gpubench.spec.record import METRICS
+from gpubench.telemetry import sampler as sampler_module
+from gpubench.telemetry.sampler import Sampler
+from gpubench.telemetry.sampling import run_schedule
+from tests.fakes.nvml import gpu
+from tests.telemetry.helpers import loading, make_round
+
+CORE = Device(kind="cpu", id="core 0", name="CPU", cores=(0,))
+LONG_SECONDS = 20.0  # for what takes milliseconds, on a machine that is busy with something else
+
+
+def wait_for_samples(sampler: Sampler, devices: list[Device], n_samples: int = 5) -> None:
+    deadline = time.monotonic() + LONG_SECONDS
+    while len(sampler.telemetry(devices, [], 0, 2**63 - 1).devices[0].time_ns) < n_samples:
+        assert time.monotonic() < deadline
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + LONG_SECONDS
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, f"process {pid} is still there"
+        time.sleep(0.02)
+
+
+def test_a_cpu_share_is_sampled_while_it_works(tmp_path: Path):
+    with Sampler([CORE], tmp_path, 0.02) as sampler:
+        wait_for_samples(sampler, [CORE], n_samples=1)
+        since_ns = time.monotonic_ns()
+        time.sleep(1)
+        until_ns = time.monotonic_ns()
+        one_round = make_round(since_ns / 1e9, until_ns / 1e9)
+        telemetry = sampler.telemetry([CORE], [one_round], since_ns, until_ns)
+    (device,) = telemetry.devices
+    assert (telemetry.source, telemetry.reason, telemetry.period_seconds) == ("cpu", None, 0.02)
+    assert device.rounds[0].samples == len(device.time_ns)
+    assert 0 <= (device.rounds[0].utilization_percent or -1) <= 100
+    assert all(device.series.get(metric) or metric in device.unavailable for metric in METRICS)
+
+
+def test_a_missing_library_is_a_reason_and_nothing_else(tmp_path: Path):
+    if os.path.exists("/proc/driver/nvidia"):
+        pytest.skip("this machine has an NVIDIA driver")
+    with Sampler([gpu(0)], tmp_path) as sampler:
+        telemetry = sampler.telemetry([gpu(0)], [make_round(1, 2)], 0, time.monotonic_ns())
+    assert "Library Not Found" in (telemetry.reason or "")
+    assert telemetry.devices == []
+
+
+def test_a_gpu_of_an_unknown_uuid_has_reasons_and_the_others_have_figures(fake_nvml: Path, tmp_path: Path):
+    with loading(fake_nvml, count=1), Sampler([gpu(5), gpu(0)], tmp_path, 0.02) as sampler:
+        wait_for_samples(sampler, [gpu(0)])
+        unknown, known = sampler.telemetry([gpu(5), gpu(0)], [], 0, time.monotonic_ns()).devices
+    assert set(unknown.unavailable) == set(METRICS)
+    assert "could not be opened" in unknown.unavailable["power_watts"]
+    assert known.unavailable == {}
+
+
+def test_a_gpu_that_falls_off_the_bus_leaves_what_was_read_before(fake_nvml: Path, tmp_path: Path):
+    devices = [gpu(0), gpu(1)]
+    with loading(fake_nvml, count=2, lost="1@100"), Sampler(devices, tmp_path, 0.02) as sampler:
+        wait_for_samples(sampler, devices, n_samples=40)
+        healthy, lost = sampler.telemetry(devices, [], 0, time.monotonic_ns()).devices
+    temperatures = lost.series["temperature_celsius"]
+    assert (temperatures[0], temperatures[-1]) == (41, None)
+    assert "GPU is lost" in lost.unavailable["temperature_celsius"]
+    assert healthy.unavailable == {}
+    assert None not in healthy.series["temperature_celsius"]
+
+
+def test_a_call_that_fails_is_missing_and_explained(fake_nvml: Path, tmp_path: Path):
+    with (
+        loading(fake_nvml, fail="nvmlDeviceGetClockInfo=999@10"),
+        Sampler([gpu(0)], tmp_path, 0.02) as sampler,
+    ):
+        wait_for_samples(sampler, [gpu(0)], n_samples=20)
+        (device,) = sampler.telemetry([gpu(0)], [], 0, time.monotonic_ns()).devices
+    clocks = device.series["sm_clock_mhz"]
+    assert clocks[:9] == [1980] * 9  # the first of the ten calls found out that it works
+    assert set(clocks[9:]) == {None}
+    assert device.unavailable == {
+        "sm_clock_mhz": f"{len(clocks) - 9} of {len(clocks)} samples failed: NVML: Unknown Error (error 999)"
+    }
+
+
+def test_a_sampler_that_is_killed_leaves_its_samples_and_a_reason(fake_nvml: Path, tmp_path: Path):
+    with loading(fake_nvml), Sampler([gpu(0)], tmp_path, 0.02) as sampler:
+        wait_for_samples(sampler, [gpu(0)])
+        assert sampler.pid
+        os.kill(sampler.pid, signal.SIGKILL)
+        wait_until_gone(sampler.pid)
+        telemetry = sampler.telemetry([gpu(0)], [], 0, time.monotonic_ns())
+    assert telemetry.reason == "the sampler ended with SIGKILL"
+    assert len(telemetry.devices[0].time_ns) >= 5
+
+
+def test_a_sampler_that_cannot_write_says_what_it_died_of(fake_nvml: Path, tmp_path: Path):
+    with loading(fake_nvml), Sampler([gpu(0)], tmp_path, 0.02) as sampler:
+        wait_for_samples(sampler, [gpu(0)], n_samples=20)
+        assert sampler.pid
+        # Its files may not grow any more, in the middle of a line: what a full disk does to a writer.
+        size = max(path.stat().st_size for path in tmp_path.iterdir()) + 10
+        psutil.Process(sampler.pid).rlimit(psutil.RLIMIT_FSIZE, (size, size))
+        wait_until_gone(sampler.pid)
+        telemetry = sampler.telemetry([gpu(0)], [], 0, time.monotonic_ns())
+    assert "the sampler ended with exit code 1" in (telemetry.reason or "")
+    assert "File too large" in (telemetry.reason or "")
+    assert len(telemetry.devices[0].time_ns) >= 20
+
+
+def test_a_folder_that_is_not_there_is_a_reason(tmp_path: Path):
+    with Sampler([gpu(0)], tmp_path / "absent") as sampler:
+        assert "could not be started" in (sampler.telemetry([gpu(0)], [], 0, time.monotonic_ns()).reason or "")
+
+
+def test_a_device_that_the_sampler_was_not_told_of_is_named(tmp_path: Path):
+    other = Device(kind="cpu", id="core 7", name="CPU", cores=(7,))
+    with Sampler([CORE], tmp_path, 0.02) as sampler:
+        wait_for_samples(sampler, [CORE], n_samples=1)
+        assert "core 7" in (sampler.telemetry([CORE, other], [], 0, time.monotonic_ns()).reason or "")
+
+
+def test_a_call_that_never_returns_ends_neither_the_run_nor_its_end(
+    fake_nvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sampler_module, "SILENCE_SECONDS", 0.2)
+    with loading(fake_nvml, hang="nvmlDeviceGetClockInfo@10"), Sampler([gpu(0)], tmp_path, 0.02) as sampler:
+        wait_for_samples(sampler, [gpu(0)])
+        time.sleep(0.5)
+        telemetry = sampler.telemetry([gpu(0)], [], 0, time.monotonic_ns())
+    assert "fell silent" in (telemetry.reason or "")
+    assert len(telemetry.devices[0].time_ns) == 9
+    assert sampler.pid
+    assert not psutil.pid_exists(sampler.pid)
+
+
+def test_a_driver_that_hangs_at_the_start_is_a_reason(fake_nvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sampler_module, "START_SECONDS", 0.5)
+    with loading(fake_nvml, hang="nvmlInit"), Sampler([gpu(0)], tmp_path, 0.02) as sampler:
+        telemetry = sampler.telemetry([gpu(0)], [], 0, time.monotonic_ns())
+    assert "has not answered" in (telemetry.reason or "")
+    assert telemetry.devices == []
+
+
+def test_a_sampler_that_was_stopped_still_tells_what_it_saw(fake_nvml: Path, tmp_path: Path):
+    with loading(fake_nvml), Sampler([gpu(0)], tmp_path, 0.02) as sampler:
+        wait_for_samples(sampler, [gpu(0)])
+    sampler.stop()  # again, to no effect
+    telemetry = sampler.telemetry([gpu(0)], [], 0, time.monotonic_ns())
+    assert telemetry.reason is None
+    assert len(telemetry.devices[0].time_ns) >= 5
+
+
+def test_the_newest_values_are_there_for_a_live_view(fake_nvml: Path, tmp_path: Path):
+    with loading(fake_nvml, count=2), Sampler([gpu(0), gpu(1)], tmp_path, 0.02) as sampler:
+        wait_for_samples(sampler, [gpu(0), gpu(1)])
+        latest = sampler.latest()
+    assert set(latest) == {gpu(0).id, gpu(1).id}
+    assert set(latest[gpu(1).id]) == set(METRICS)
+    assert latest[gpu(1).id]["temperature_celsius"] == 41
+
+
+@pytest.mark.parametrize(("capability", "power"), [("8.0", "instantaneous"), ("8.6", "average of the last second")])
+def test_what_is_read_is_told(old_nvml: Path, tmp_path: Path, capability: str, power: str):
+    # nvml.h: nvmlDeviceGetPowerUsage averages on Ampere except GA100 (compute capability 8.0), and on what came later.
+    with loading(old_nvml, capability=capability), Sampler([gpu(0)], tmp_path, 0.02) as sampler:
+        wait_for_samples(sampler, [gpu(0)], n_samples=1)
+        methods = sampler.methods()[gpu(0).id]
+    assert methods["power_watts"] == power
+    assert methods["memory_used_bytes"] == "in use, with what the driver reserves"
+
+
+PARENT = """
+import os, sys, time
+from pathlib import Path
+from gpubench.telemetry.sampler import Sampler
+from tests.fakes.nvml import gpu
+sampler = Sampler([gpu(0)], Path(sys.argv[1]), 0.02)
+sampler.start()
+while not any(sampler.latest().values()):
+    time.sleep(0.02)
+heir = os.fork()  # holds on to the pipe to the sampler, as a forked data loader would
+if heir:
+    print(sampler.pid, heir, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("hang", ["", "nvmlDeviceGetClockInfo@10"], ids=["sampling", "hanging in the driver"])
+@pytest.mark.parametrize("heir_lives", [False, True], ids=["pipe closed", "pipe held by another"])
+def test_the_sampler_ends_when_its_parent_is_killed(fake_nvml: Path, tmp_path: Path, hang: str, heir_lives: bool):
+    with loading(fake_nvml, hang=hang):
+        parent = subprocess.Popen([sys.executable, "-c", PARENT, tmp_path], stdout=subprocess.PIPE, text=True)
+    with parent:
+        assert parent.stdout is not None
+        pid, heir = map(int, parent.stdout.readline().split())
+        assert psutil.pid_exists(pid)
+        if not heir_lives:
+            os.kill(heir, signal.SIGKILL)
+        parent.kill()
+    try:
+        wait_until_gone(pid)
+    finally:
+        if heir_lives:
+            os.kill(heir, signal.SIGKILL)
+
+
+def test_the_sampler_outlives_the_thread_that_started_it(fake_nvml: Path, tmp_path: Path):
+    sampler = Sampler([gpu(0)], tmp_path, 0.02)
+    thread = threading.Thread(target=sampler.start)
+    with loading(fake_nvml):
+        thread.start()
+        thread.join()
+    try:
+        wait_for_samples(sampler, [gpu(0)], n_samples=20)
+    finally:
+        sampler.stop()
+
+
+def test_missed_ticks_are_skipped_and_the_schedule_is_kept():
+    stop, times = threading.Event(), []
+    period_ns = 20_000_000
+
+    def sweep() -> None:
+        times.append(time.monotonic_ns())
+        if len(times) == 3:
+            time.sleep(0.05)  # misses two ticks
+        if len(times) == 8:
+            stop.set()
+
+    start_ns = time.monotonic_ns()
+    run_schedule(sweep, period_ns, stop)
+    ticks = [(t - start_ns) // period_ns for t in times]
+    assert len(set(ticks)) == 8, "no two sweeps within one tick"
+    assert ticks[3] - ticks[2] >= 3
+
+
+def test_the_sampler_process_imports_nothing_heavy():
+    modules = ", ".join(f"gpubench.telemetry.{name}" for name in ("sampling", "nvml_source", "cpu"))
+    code = f"import sys, {modules}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"numpy", "pandas", "scipy", "matplotlib", "rich", "torch", "tensorflow", "mxnet", "pynvml"}
+    assert not heavy & set(done.stdout.split())
