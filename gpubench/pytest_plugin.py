@@ -8,7 +8,7 @@ another here; `gpubench run` interleaves those of all cases.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -238,10 +238,21 @@ class Benchmarks:
         if self._journal is not None:
             output_json["gpubench_journal"] = self._journal.path.name
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self.records:
-            return
+    @pytest.hookimpl(wrapper=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+        from pytest_benchmark.session import PerformanceRegression
+
+        try:
+            yield
+        except PerformanceRegression:
+            if not self.records:
+                raise
+            # It has been told which case got slower; its traceback would only bury that.
+            terminalreporter._session.exitstatus = pytest.ExitCode.TESTS_FAILED  # type: ignore[union-attr]
+        if self.records:
+            self._summarize(terminalreporter)
+
+    def _summarize(self, terminalreporter: pytest.TerminalReporter) -> None:
         from gpubench.analysis.scaling import summarize
         from gpubench.report import tables
 
@@ -294,7 +305,9 @@ def _marks(case: Runnable | Skipped) -> list[pytest.MarkDecorator]:
     words = {case.case.workload, case.case.framework, case.case.strategy}
     if case.case.device_kind == "gpu":
         words.add("gpu")
-    return [getattr(pytest.mark, word) for word in sorted(words)]
+    # Where every launch fails there is nothing to play back; the failure says so better than this warning.
+    unused = pytest.mark.filterwarnings("ignore:Benchmark fixture was not used at all")
+    return [*(getattr(pytest.mark, word) for word in sorted(words)), unused]
 
 
 def _benchmarks(config: pytest.Config) -> Benchmarks:

@@ -2,7 +2,8 @@
 
 A run is one journal, `results/MACHINE/0001_NAME.jsonl`, one record a line, beside pytest-benchmark's
 `0001_NAME.json` of the same number. Each line reaches the disk before the next launch starts. A line that is torn or
-is no record is skipped with a warning and counted; the others stay readable.
+is no record is skipped with a warning and counted; the others stay readable. Files may come from anywhere: what is
+said about one holds nothing that a terminal would obey, and sizes have limits.
 """
 
 from __future__ import annotations
@@ -11,34 +12,54 @@ import contextlib
 import errno
 import os
 import re
+import stat
+import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
 from gpubench.spec.errors import GpubenchError, UsageError, nearest
 from gpubench.spec.record import SCHEMA, RunRecord, to_json
+from gpubench.validation import validate
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-NUMBERED = re.compile(r"(\d{4,})_(.+)\.jsonl?")
+NUMBERED = re.compile(r"([0-9]{4,9})_(.+)\.jsonl?")
 LARGEST_LINE = 64 << 20
+LARGEST_FILE = 512 << 20  # a thousand launches on eight GPUs come to a quarter of it
+MOST_LINES = 1_000_000
+WARNINGS_TOLD = 20
+LONGEST_WARNING = 300
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run as it was read: the records that could be, and what could not."""
+    """One run as it was read: the records that could be, and what could not.
+
+    `skipped_lines` counts all that could not be read; of many, only the first have their warning.
+    """
 
     name: str
     path: Path
     records: list[RunRecord]
     warnings: list[str] = field(default_factory=list)
+    skipped_lines: int = 0
 
 
 class Journal:
-    """A run being written. Made with `Journal.create`, which takes the next free number."""
+    """A run being written, locked against a second writer until it is closed or its process ends.
 
-    def __init__(self, path: Path) -> None:
+    Made with `Journal.create`, which takes the next free number, or `Journal.reopen`, which continues a run.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        """Owns `descriptor`, which is open for reading and writing."""
         self.path = path
+        self._descriptor = descriptor
+        self.close = weakref.finalize(self, os.close, descriptor)
+        self._lock()
 
     @classmethod
     def create(cls, results: Path, machine: str, name: str) -> Journal:
@@ -52,37 +73,86 @@ class Journal:
                 path = folder / f"{next_number(folder):04}_{name}.jsonl"
                 # Exclusive, so that two runs at once never share a number.
                 with contextlib.suppress(FileExistsError):
-                    _reserve(path)
-                    return cls(path)
+                    return cls(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
         except OSError as error:
             raise UsageError(
                 f"Cannot write results to {folder}: {error.strerror}. Choose another folder with --results."
             ) from error
 
+    @classmethod
+    def reopen(cls, path: Path) -> Journal:
+        """A journal to be continued. UsageError where it cannot be written, or another process is writing it.
+
+        What a cut-off run left of its last line is taken away: the launch that it was to tell of was not finished.
+        """
+        try:
+            journal = cls(path, os.open(path, os.O_RDWR | os.O_NONBLOCK))
+            _check_file(path, journal._descriptor)
+            journal._mend()
+        except OSError as error:
+            raise UsageError(f"Cannot continue {_inert(str(path))}: {error.strerror}.") from error
+        return journal
+
     @property
     def number(self) -> int:
         return int(self.path.name.split("_", 1)[0])
 
+    @property
+    def records(self) -> list[RunRecord]:
+        """What is in it so far, read anew."""
+        return _read(self.path).records
+
     def log_folder(self) -> Path:
         """Where the workers' logs of this run go."""
         folder = self.path.with_suffix(".logs")
-        folder.mkdir(exist_ok=True)
+        with _explained(folder):
+            folder.mkdir(exist_ok=True)
         return folder
 
     def append(self, record: RunRecord) -> None:
         """Write one record and see it onto the disk. GpubenchError, and an intact journal, where that fails."""
         line = (to_json(record) + "\n").encode()
-        with _explained(self.path), self.path.open("r+b", buffering=0) as file:
-            end = file.seek(0, os.SEEK_END)
+        with _explained(self.path):
+            if os.fstat(self._descriptor).st_nlink == 0:
+                raise FileNotFoundError(errno.ENOENT, "the file has been deleted")
+            end = os.lseek(self._descriptor, 0, os.SEEK_END)
             try:
                 remaining = memoryview(line)
                 while remaining:
-                    remaining = remaining[file.write(remaining) :]
-                os.fsync(file.fileno())
+                    remaining = remaining[os.write(self._descriptor, remaining) :]
+                os.fsync(self._descriptor)
             except OSError:
                 with contextlib.suppress(OSError):
-                    file.truncate(end)
+                    os.ftruncate(self._descriptor, end)
                 raise
+
+    def _lock(self) -> None:
+        import fcntl  # where results are only read, it need not exist
+
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"{_inert(str(self.path))} is being written by another gpubench: let it end, or start a new run."
+            ) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                raise  # these say that the file system knows no locks: then the user must take care
+
+    def _mend(self) -> None:
+        """See that the file ends with a whole line."""
+        size = os.fstat(self._descriptor).st_size
+        start = max(0, size - LARGEST_LINE)
+        tail = os.pread(self._descriptor, size - start, start).rpartition(b"\n")[2]
+        if not tail:
+            return
+        try:
+            msgspec.json.decode(tail, type=msgspec.Raw)
+        except (msgspec.DecodeError, RecursionError):
+            os.ftruncate(self._descriptor, size - len(tail))
+        else:
+            os.pwrite(self._descriptor, b"\n", size)  # whole but for its end; whatever it is, it stays
+        os.fsync(self._descriptor)
 
 
 def machine_folder() -> str:
@@ -107,61 +177,115 @@ def find(word: str, results: Path) -> Path:
     UsageError, naming the nearest, where there is none.
     """
     path = Path(word)
-    if path.suffix == ".jsonl" and path.is_file():
-        return path
-    if path.is_dir():
-        inside = sorted(path.rglob("*.jsonl"), key=_written)
-        if inside:
-            return inside[-1]
-        raise UsageError(f"There is no run (*.jsonl) in {path}.")
+    with contextlib.suppress(OSError):  # a word that is too long for a path is no path
+        if path.suffix == ".jsonl" and path.exists():
+            return path
+        if path.is_dir():
+            inside = sorted(path.rglob("*.jsonl"), key=_written)
+            if inside:
+                return inside[-1]
+            raise UsageError(f"There is no run (*.jsonl) in {path}.")
     runs = sorted(results.rglob("*.jsonl"), key=_written) if results.is_dir() else []
     if not runs:
         raise UsageError(f"There is no run in {results}. Make one with `gpubench run --save NAME`.")
     fitting = [run for run in runs if word == "last" or word in _names(run)]
     if fitting:
         return fitting[-1]
-    raise UsageError(f"There is no run {word!r} in {results}; {nearest(word, sorted(_names(r)[1] for r in runs))}")
+    known = sorted({_inert(_names(run)[1]) for run in runs})
+    raise UsageError(f"There is no run {_inert(word)!r} in {results}; {nearest(word, known)}")
 
 
 def load(path: Path) -> Run:
     """Read a run. UsageError where the file cannot be read or holds no record at all."""
-    records: list[RunRecord] = []
-    warnings: list[str] = []
-    try:
-        with path.open("rb") as file:
-            number = 0
-            while line := file.readline(LARGEST_LINE):
-                number += 1
-                if not line.strip():
-                    continue
-                try:
-                    records.append(decode(line))
-                except ValueError as error:
-                    torn = " (torn: the run was cut off here)" if not line.endswith(b"\n") else ""
-                    warnings.append(f"{path.name}, line {number}: skipped{torn}: {error}")
-    except OSError as error:
-        raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
-    if not records and warnings:
-        raise UsageError(f"{path} holds no readable record. " + "; ".join(warnings[:3]))
-    return Run(name=_names(path)[1], path=path, records=records, warnings=warnings)
+    run = _read(path)
+    if not run.records:
+        why = "; ".join(run.warnings[:3]) or "the run was cut off before its first launch had ended."
+        raise UsageError(f"{_inert(str(path))} holds no readable record: {why}")
+    return run
 
 
 def decode(line: bytes | str) -> RunRecord:
     """The record of a line; ValueError with one plain sentence where it is none."""
+    if len(line) > LARGEST_LINE:
+        raise ValueError(f"it is longer than {LARGEST_LINE >> 20} MiB")
     try:
         schema = msgspec.json.decode(line, type=_Header).schema
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not a record ({error})") from None
     if schema > SCHEMA:
-        raise ValueError(f"schema {schema} is newer than this gpubench reads ({SCHEMA}): upgrade gpubench")
+        raise ValueError(f"its schema is newer than this gpubench reads ({SCHEMA}): upgrade gpubench")
+    if schema < 1:
+        raise ValueError("not a record (there was no schema before 1)")
     try:
-        return msgspec.json.decode(line, type=RunRecord)
+        record = msgspec.json.decode(line, type=RunRecord)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not a record of schema {schema} ({error})") from None
+    validate(record)
+    return record
 
 
 class _Header(msgspec.Struct):
     schema: int
+
+
+def _read(path: Path) -> Run:
+    records: list[RunRecord] = []
+    warnings: list[str] = []
+    skipped = 0
+    try:
+        with open(path, "rb", opener=_without_waiting) as file:
+            _check_file(path, file.fileno())
+            for number, line in _lines(file):
+                try:
+                    records.append(decode(line))
+                except ValueError as error:
+                    skipped += 1
+                    cut = not line.endswith(b"\n") and len(line) <= LARGEST_LINE
+                    torn = " (torn: the run was cut off here)" if cut else ""
+                    if len(warnings) < WARNINGS_TOLD:
+                        told = f"{path.name}, line {number}: skipped{torn}: {error}"
+                        warnings.append(_inert(told[:LONGEST_WARNING]))
+    except OSError as error:
+        raise UsageError(f"Cannot read {_inert(str(path))}: {error.strerror}.") from error
+    return Run(name=_names(path)[1], path=path, records=records, warnings=warnings, skipped_lines=skipped)
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The lines that hold something, with their numbers; of one that is too long, one byte more than is allowed."""
+    for number in range(1, MOST_LINES + 1):
+        line = rest = file.readline(LARGEST_LINE + 1)
+        while len(rest) > LARGEST_LINE and not rest.endswith(b"\n"):
+            rest = file.readline(LARGEST_LINE + 1)
+        if not line:
+            return
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors write
+        if line.strip():
+            yield number, line
+    if file.read(1):
+        raise UsageError(f"{_inert(file.name)} has over {MOST_LINES:,} lines: it is not a run of gpubench.")
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """A pipe with nobody at its other end would keep us for ever."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _check_file(path: Path, descriptor: int) -> None:
+    """Only a file that lies still and fits into memory is read."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise UsageError(f"{_inert(str(path))} is not a file with records.")
+    if status.st_size > LARGEST_FILE:
+        raise UsageError(
+            f"{_inert(str(path))} has {status.st_size / 2**20:,.0f} MiB; "
+            f"runs of up to {LARGEST_FILE >> 20} MiB are read."
+        )
+
+
+def _inert(text: str) -> str:
+    """Text of a file or a file's name, without what a terminal would obey."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def _names(path: Path) -> list[str]:
@@ -177,13 +301,8 @@ def _written(path: Path) -> tuple[int, str]:
     return int(match[1]) if match else 0, path.name
 
 
-def _reserve(path: Path) -> None:
-    with path.open("xb"):
-        pass
-
-
 @contextlib.contextmanager
-def _explained(path: Path):  # type: ignore[no-untyped-def]
+def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

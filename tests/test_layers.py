@@ -17,7 +17,13 @@ MAY_IMPORT = {
     "spec": {"gpubench.spec"},
     "worker": {"gpubench.spec", "gpubench.worker"},
     "frameworks": {"gpubench.spec", "gpubench.frameworks"},
-    "harness": {"gpubench", "gpubench.spec", "gpubench.harness", "gpubench.telemetry", *"pluggy psutil msgspec platformdirs".split()},
+    "harness": {
+        "gpubench",
+        "gpubench.spec",
+        "gpubench.harness",
+        "gpubench.telemetry",
+        *["pluggy", "psutil", "msgspec", "platformdirs"],
+    },
     "telemetry": {"gpubench.spec", "gpubench.telemetry", "psutil", "pynvml"},
     "analysis": {"gpubench.spec", "gpubench.analysis", "numpy", "scipy", "pandas"},
     "report": {"gpubench.spec", "gpubench.analysis", "gpubench.report", "gpubench", *SLOW, "markupsafe"},
@@ -51,7 +57,11 @@ def test_a_group_imports_only_what_it_may(group):
 
 
 def loaded_by(*words: str) -> set[str]:
-    code = f"import sys; sys.argv = {['gpubench', *words]!r}\nfrom gpubench.cli import main\ntry:\n main()\nexcept SystemExit:\n pass\nprint(*sys.modules, file=sys.stderr)"
+    code = f"""import atexit, sys
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+sys.argv = {["gpubench", *words]!r}
+from gpubench.cli import main
+main()"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     return {name.partition(".")[0] for name in done.stderr.split()}
 

@@ -79,7 +79,8 @@ def test_a_line_that_is_no_record_is_skipped_and_said_so(journal, line, word):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("launch", "one"), ("case", None), ("rounds", [{"index": 0}]), ("outcome", {"status": "great"})]
+    ("field", "value"),
+    [("launch", "one"), ("case", None), ("rounds", [{"index": 0}]), ("outcome", {"status": "great"})],
 )
 def test_a_field_of_the_wrong_type_is_named(field, value):
     record = json.loads(to_json(make_record()))
@@ -122,7 +123,9 @@ def small_disk(tmp_path):
     """A real file system of 64 KiB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, check=False
+    )
     if mounted.returncode != 0:
         pytest.skip("cannot mount a small file system here: " + mounted.stderr.decode().strip())
     yield disk

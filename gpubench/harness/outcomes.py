@@ -6,6 +6,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from gpubench.spec.messages import Failed
 from gpubench.spec.record import Outcome, Phase, Status
@@ -63,6 +64,7 @@ def judge(
         words = culprit.last_words
         assert words is not None
         status = "oom" if words.status == "oom" else "failed"
+        phase = cast(Phase, words.phase)  # it may be ahead of the harness, which waits for the slower ranks
         what = "ran out of memory" if status == "oom" else "failed"
         return _outcome(
             status, culprit, phase, f"Rank {culprit.rank} of {world} {what} in {_words(phase)}: {words.message}"

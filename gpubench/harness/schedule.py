@@ -1,10 +1,15 @@
-"""In which order launches run."""
+"""In which order launches run, and which of them are still to run where a run is continued."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from gpubench.spec.record import RunRecord
+
+if TYPE_CHECKING:
+    from gpubench.harness.plan import Runnable
 
 T = TypeVar("T")
 
@@ -20,3 +25,20 @@ def interleaved(cases: Sequence[T], launches: int, seed: int) -> Iterator[tuple[
         shuffle(block)
         for case in block:
             yield case, launch
+
+
+def missing(
+    runnable: Sequence[Runnable], launches: int, seed: int, records: Iterable[RunRecord]
+) -> list[tuple[Runnable, int]]:
+    """What a continued run still has to do, in the order in which the whole run would have done it.
+
+    A launch is done once a record says that the same case ended well on the same devices: it is not repeated. One that
+    failed runs again, as with `make`: whoever continues a run has seen it fail, and may have mended the cause. Its
+    earlier record stays.
+    """
+    done = {(record.case, tuple(record.devices), record.launch) for record in records if record.outcome.status == "ok"}
+    return [
+        (one, launch)
+        for one, launch in interleaved(runnable, launches, seed)
+        if (one.case, one.devices, launch) not in done
+    ]

@@ -143,6 +143,7 @@ class Sampler:
             time_ns=window.time_ns,
             series=window.series,
             unavailable=_unavailable(window, header.unavailable.get(device.id, {})),
+            methods=dict(header.methods.get(device.id, {})),
         )
 
     def _header(self, device: Device) -> Header | None:

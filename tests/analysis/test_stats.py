@@ -84,6 +84,12 @@ def test_the_bootstrap_gives_the_same_interval_every_time():
     assert stats.ratio_interval(above, below) == stats.ratio_interval(above, below)
 
 
+def test_the_bootstrap_of_ten_equal_launches_is_their_throughput():
+    assert stats.rate_interval([Launch((100, 300), (1.0, 3.0))] * 10) == Interval(
+        pytest.approx(100), pytest.approx(100)
+    )
+
+
 def test_rounds_of_one_launch_do_not_narrow_the_interval():
     one_round = [Launch((100,), (1.0 + 0.1 * i,)) for i in range(3)]
     many_rounds = [Launch((100,) * 50, (1.0 + 0.1 * i,) * 50) for i in range(3)]

@@ -2,13 +2,11 @@
 
 import ctypes
 import os
-import re
 import resource
 import uuid
 
 import keras
 import tensorflow as tf
-from tensorflow.python.client import device_lib  # the only place where TensorFlow tells a GPU's PCI bus id
 
 from gpubench.spec.case import Case, Place, share_id
 
@@ -56,6 +54,22 @@ def wait(result: object) -> None:
     tf.test.experimental.sync_devices()
 
 
+def replicas_that_run(strategy: tf.distribute.Strategy) -> set[str]:
+    """The devices on which the strategy really runs a replica's operation."""
+
+    @tf.function
+    def run():
+        return strategy.run(tf.random.uniform, args=([],))
+
+    return {result.backing_device for result in strategy.experimental_local_results(run())}
+
+
+def mirrors_of(model: keras.Model, strategy: tf.distribute.Strategy) -> list[list]:
+    """The trainable parameters as host arrays, in the order of the layers, for each replica."""
+    mirrors = [strategy.experimental_local_results(variable.value) for variable in model.trainable_variables]
+    return [[copy.numpy() for copy in replica] for replica in zip(*mirrors, strict=True)]
+
+
 def observed(place: Place) -> list[str]:
     """Device ids as this process finds them bound, not as it was told."""
     if place.device_kind == "gpu":
@@ -66,43 +80,39 @@ def observed(place: Place) -> list[str]:
 
 
 def gpus_found() -> list[dict]:
-    """Name, id and memory of each GPU that this process sees.
-
-    TensorFlow names a GPU by its PCI bus id. The CUDA driver turns that into the UUID by which the harness knows it;
-    where it does not answer, the id is `pci:` and the bus id.
-    """
+    """Name, id and memory in bytes of each GPU that TensorFlow may use in this process."""
     found = []
-    for gpu in device_lib.list_local_devices():
-        if gpu.device_type == "GPU":
-            bus_id = re.search(r"pci bus id: ([^,]+)", gpu.physical_device_desc)[1].strip()
-            name = re.search(r"name: ([^,]+)", gpu.physical_device_desc)[1].strip()
-            found.append({"name": name, **identity(bus_id)})
+    for gpu in tf.config.get_visible_devices("GPU"):
+        ordinal = int(gpu.name.rsplit(":", 1)[1])  # /physical_device:GPU:0 is CUDA's device 0 of this process
+        identifier, memory_bytes = ask_cuda(ordinal)
+        name = tf.config.experimental.get_device_details(gpu)["device_name"]
+        found.append({"name": name, "id": identifier, "memory_bytes": memory_bytes})
     return found
 
 
-def identity(bus_id: str) -> dict:
-    """A GPU's UUID and total memory in bytes, from the CUDA driver (CUDA Driver API, Device Management)."""
-    try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return {"id": f"pci:{bus_id}", "memory_bytes": None}
+def ask_cuda(ordinal: int) -> tuple[str, int]:
+    """A GPU's UUID, by which the harness knows it, and its memory in bytes. TensorFlow tells neither.
+
+    The functions are those of the CUDA Driver API, "Device Management".
+    """
+    cuda = ctypes.CDLL("libcuda.so.1")
     device, memory_bytes, identifier = ctypes.c_int(), ctypes.c_size_t(), (ctypes.c_ubyte * 16)()
-    failed = (
+    error = (
         cuda.cuInit(0)
-        or cuda.cuDeviceGetByPCIBusId(ctypes.byref(device), bus_id.encode())
-        or cuda.cuDeviceGetUuid(identifier, device)
+        or cuda.cuDeviceGet(ctypes.byref(device), ordinal)
+        or cuda.cuDeviceGetUuid(ctypes.byref(identifier), device)
         or cuda.cuDeviceTotalMem_v2(ctypes.byref(memory_bytes), device)
     )
-    if failed:
-        return {"id": f"pci:{bus_id}", "memory_bytes": None}
-    return {"id": f"GPU-{uuid.UUID(bytes=bytes(identifier))}", "memory_bytes": memory_bytes.value}
+    if error:
+        raise RuntimeError(f"The CUDA driver does not say which GPU its device {ordinal} is: CUDA error {error}.")
+    return f"GPU-{uuid.UUID(bytes=bytes(identifier))}", memory_bytes.value
 
 
 def versions() -> dict[str, str]:
-    build = tf.sysconfig.get_build_info()
     found = {"tensorflow": tf.__version__, "keras": keras.__version__}
+    build = tf.sysconfig.get_build_info()
     if build["is_cuda_build"]:
-        found |= {"cuda_build": build["cuda_version"], "cudnn_build": build["cudnn_version"]}
+        found |= {"cuda_runtime": build["cuda_version"], "cudnn": build["cudnn_version"]}
     return found
 
 
@@ -135,15 +145,3 @@ def discover() -> dict:
 
 def names(found: list) -> str:
     return ", ".join(device.name for device in found)
-
-
-def replicas_that_run(strategy: tf.distribute.Strategy) -> set[str]:
-    """The devices on which the strategy really runs a replica's operation."""
-    results = strategy.run(lambda: tf.reduce_sum(tf.ones(1)))
-    return {result.device for result in strategy.experimental_local_results(results)}
-
-
-def mirrors_of(model: keras.Model, strategy: tf.distribute.Strategy) -> list[list]:
-    """The trainable parameters as host arrays, in the order of the layers, for each replica."""
-    mirrors = [strategy.experimental_local_results(variable.value) for variable in model.trainable_variables]
-    return [[copy.numpy() for copy in replica] for replica in zip(*mirrors, strict=True)]

@@ -51,35 +51,39 @@ class HeldFit(keras.callbacks.Callback):
 
     def __init__(self, model: keras.Model, dataset: tf.data.Dataset) -> None:
         super().__init__()
-        self.may_go, self.has_come = Semaphore(0), Semaphore(0)
+        self.may_go, self.is_held = Semaphore(0), Semaphore(0)
         self.loss, self.error, self.ending = None, None, False
         self.thread = Thread(target=self.run, args=(model, dataset), daemon=True)
         self.thread.start()
-        self.has_come.acquire()
+        self.await_hold()
 
     def run(self, model, dataset):
         try:
             model.fit(dataset, steps_per_epoch=sys.maxsize, shuffle=False, verbose=0, callbacks=[self])
         except BaseException as error:
-            self.error = error
-        self.has_come.release()
+            self.error = error  # raised where it is waited for
+        self.is_held.release()
 
     def on_train_batch_begin(self, batch, logs=None):
-        self.has_come.release()
+        self.is_held.release()
         self.may_go.acquire()
 
     def on_train_batch_end(self, batch, logs=None):
         self.loss = logs["loss"]
         self.model.stop_training = self.ending
 
-    def step(self):
-        self.may_go.release()
-        self.has_come.acquire()
+    def await_hold(self):
+        self.is_held.acquire()
         if self.error:
             raise self.error
+
+    def step(self):
+        self.may_go.release()
+        self.await_hold()
         return self.loss
 
     def end(self):
+        """Let `fit` end after one more batch: it can only be stopped at a batch's end."""
         self.ending = True
         self.step()
         self.thread.join()

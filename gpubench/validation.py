@@ -1,0 +1,137 @@
+"""What a record must keep to for figures to be made of it. Files come from anywhere: nothing in one is taken on trust.
+
+Types are checked before this, on decoding. Here it is sense: no negative time, no round that ends before it begins,
+no series of another length than its clock, and nothing so large that arithmetic on it would overflow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from gpubench.spec.case import Case, Device
+from gpubench.spec.record import Check, DeviceTelemetry, Machine, Round, RunRecord
+
+LONGEST_NAME = 200  # characters; a name stands in table cells and plot legends
+LONGEST_TEXT = 10_000
+LONGEST_LIST = 1_000_000
+LARGEST_FLOAT = 1e18
+LARGEST_INTEGER = 2**63 - 1
+LARGEST_COUNT = 10**15  # of samples or steps
+LARGEST_SIZE = 10**6  # of devices, nodes, cores, launches
+SHORTEST_SECONDS, LONGEST_SECONDS = 1e-9, 1e9  # of a round: one tick of the clock, and 31 years
+
+SIGNED = {"loss_first", "loss_last", "temperature_celsius", "seed"}  # every other number counts from 0
+NAMES: dict[type, tuple[str, ...]] = {
+    Case: ("workload", "framework", "strategy", "precision"),
+    Device: ("id", "name"),
+    DeviceTelemetry: ("id", "name"),
+    Machine: ("name",),
+    Check: ("name",),
+}
+
+
+def validate(record: RunRecord) -> None:
+    """ValueError with one plain sentence where a record makes no sense."""
+    for problem in (*_sizes(record), *_rounds(record), *_telemetry(record)):
+        raise ValueError(problem)
+    for problem in _walk(record, ""):
+        raise ValueError(problem)
+
+
+def _sizes(record: RunRecord) -> Iterator[str]:
+    case = record.case
+    for name, value, least, most in (
+        ("launch", record.launch, 0, LARGEST_SIZE),
+        ("case.n_devices", case.n_devices, 1, LARGEST_SIZE),
+        ("case.n_nodes", case.n_nodes, 1, LARGEST_SIZE),
+        ("case.cores_per_device", case.cores_per_device, 0, LARGEST_SIZE),
+        ("case.per_device_batch", case.per_device_batch, 1, LARGEST_COUNT),
+        ("case.global_batch", case.global_batch, 1, LARGEST_COUNT),
+    ):
+        if not least <= value <= most:
+            yield f"{name} is {_figure(value)}; it must be {least} to {most}"
+
+
+def _rounds(record: RunRecord) -> Iterator[str]:
+    if len({each.index for each in record.rounds}) != len(record.rounds):
+        yield "two rounds have the same index"
+    for each in record.rounds:
+        for problem in _round(each):
+            yield f"round {_figure(each.index)} {problem}"
+
+
+def _round(each: Round) -> Iterator[str]:
+    if each.end_ns < each.start_ns:
+        yield "ends before it begins"
+    if not 1 <= each.steps <= LARGEST_COUNT:
+        yield f"has {_figure(each.steps)} steps; it must be 1 to {LARGEST_COUNT}"
+    if not 0 <= each.samples <= LARGEST_COUNT:
+        yield f"has {_figure(each.samples)} samples; it must be 0 to {LARGEST_COUNT}"
+    if not each.rank_seconds:
+        yield "has no rank's time"
+    if len(each.rank_cpu_seconds) != len(each.rank_seconds):
+        yield f"has {len(each.rank_seconds)} wall times and {len(each.rank_cpu_seconds)} CPU times"
+    if any(not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS for seconds in each.rank_seconds):
+        yield f"took a rank no time that can be: it must be {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} s"
+
+
+def _telemetry(record: RunRecord) -> Iterator[str]:
+    for device in record.telemetry.devices:
+        for metric, values in device.series.items():
+            if len(values) != len(device.time_ns):
+                yield f"telemetry has {len(values)} values of {metric[:LONGEST_NAME]} at {len(device.time_ns)} times"
+
+
+def _walk(value: Any, where: str) -> Iterator[str]:
+    """Whatever is wrong with a value by itself, wherever in the record it stands."""
+    if isinstance(value, str):
+        if len(value) > LONGEST_TEXT:
+            yield f"{where} is {len(value)} characters long, over {LONGEST_TEXT}"
+    elif isinstance(value, (int, float)):
+        yield from _extremes([value], where)
+    elif isinstance(value, (list, tuple)):
+        yield from _list(value, where)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if len(key) > LONGEST_NAME:
+                yield f"{where} has a name of {len(key)} characters, over {LONGEST_NAME}"
+            yield from _walk(item, f"{where}.{key[:LONGEST_NAME]}")
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            item = getattr(value, field.name)
+            if field.name in NAMES.get(type(value), ()) and len(item) > LONGEST_NAME:
+                yield f"{where}.{field.name} is {len(item)} characters long, over {LONGEST_NAME}".lstrip(".")
+            yield from _walk(item, f"{where}.{field.name}".lstrip("."))
+
+
+def _list(values: list[Any] | tuple[Any, ...], where: str) -> Iterator[str]:
+    """Numbers by their extremes, as series are long; anything else item by item."""
+    if len(values) > LONGEST_LIST:
+        yield f"{where} has {len(values)} entries, over {LONGEST_LIST}"
+        return
+    numbers = [value for value in values if isinstance(value, (int, float))]
+    if numbers:
+        yield from _extremes([min(numbers), max(numbers)], where)
+    elif not all(value is None for value in values):
+        for index, item in enumerate(values):
+            yield from _walk(item, f"{where}[{index}]")
+
+
+def _extremes(numbers: list[int | float], where: str) -> Iterator[str]:
+    signed = where.rpartition(".")[2] in SIGNED
+    for number in numbers:
+        largest = LARGEST_INTEGER if isinstance(number, int) else LARGEST_FLOAT
+        if not -largest <= number <= largest:  # also where it is not a number
+            yield f"{where} is {_figure(number)}, beyond {_figure(largest)}"
+        elif number < 0 and not signed:
+            yield f"{where} is negative ({_figure(number)})"
+
+
+def _figure(number: int | float) -> str:
+    """A number of any size in a few characters; an integer may have more digits than a float can hold."""
+    if isinstance(number, float):
+        return f"{number:g}"
+    digits = number.bit_length() * 3 // 10  # not by printing it: Python refuses to print very long ones
+    return str(number) if digits < 20 else f"an integer of about {digits} digits"

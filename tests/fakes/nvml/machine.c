@@ -1,0 +1,154 @@
+/* What there is: the system, its GPUs and MIG instances, what they are set to, and how they are joined. */
+#include "fake.h"
+
+typedef struct { char legacy[16]; Uint domain, bus, device, device_id, subsystem_id; char id[32]; } Pci;
+typedef struct { Uint pid; Ulong memory; Uint gpu_instance, compute_instance; } Process;
+
+EXPORT Return nvmlInitWithFlags(Uint flags) {
+    static Fate fate;
+    (void)flags;
+    load_settings();
+    return enter("nvmlInit", &fate, NULL);
+}
+FUNCTION(nvmlShutdown, NULL, void) return OK; }
+EXPORT const char *nvmlErrorString(Return code) { (void)code; return "an error of the fake"; }
+
+static Return copy(const char *from, char *to, Uint size) { snprintf(to, size, "%s", from); return OK; }
+FUNCTION(nvmlSystemGetDriverVersion, NULL, char *to, Uint size) return copy(text(NULL, "driver", "570.00.00"), to, size); }
+FUNCTION(nvmlSystemGetNVMLVersion, NULL, char *to, Uint size) return copy(text(NULL, "nvml", "12.570.00.00"), to, size); }
+FUNCTION(nvmlSystemGetCudaDriverVersion_v2, NULL, int *version) *version = number(NULL, "cuda", 12080); return OK; }
+FUNCTION(nvmlDeviceGetCount_v2, NULL, Uint *n) *n = count; return OK; }
+
+FUNCTION(nvmlDeviceGetHandleByIndex_v2, NULL, Uint index, Gpu *g)
+    if (index >= (Uint)count) return INVALID_ARGUMENT;
+    *g = &gpus[reversed ? count - 1 - (int)index : (int)index];
+    return number(*g, "errors.nvmlDeviceGetHandleByIndex_v2", OK); }
+
+static void write_uuid(Gpu g, char *to, Uint size) {
+    if (g->parent)
+        snprintf(to, size, "MIG-%08x-fa4e-4000-%04d-%012d", 0xa0 + g->number, 8000 + g->gpu_instance * 10 + g->compute_instance, g->number);
+    else snprintf(to, size, "GPU-%08x-fa4e-4000-8000-%012d", 0xa0 + g->number, g->number);
+}
+FUNCTION(nvmlDeviceGetUUID, g, Gpu g, char *to, Uint size) write_uuid(g, to, size); return OK; }
+FUNCTION(nvmlDeviceGetHandleByUUID, NULL, const char *uuid, Gpu *g)
+    char own[96];
+    for (int i = 0; i < count + n_instances; i++) {
+        *g = i < count ? &gpus[i] : &instances[i - count];
+        write_uuid(*g, own, sizeof own);
+        if (!strcmp(own, uuid)) return OK;
+    }
+    return NOT_FOUND; }
+FUNCTION(nvmlDeviceGetName, g, Gpu g, char *to, Uint size)
+    const char *name = text(g, "name", "Fake GPU 80GB"), *profile = text(g, "mig_instances", "");
+    for (int i = 0; g->parent && &instances[i] != g; i++)
+        if (instances[i].parent == g->parent) profile += strcspn(profile, ",") + 1;
+    if (g->parent) snprintf(to, size, "%s MIG %.*s", name, (int)strcspn(profile, " "), profile);
+    else copy(name, to, size);
+    return OK; }
+FUNCTION(nvmlDeviceGetIndex, g, Gpu g, Uint *index) *index = reversed ? count - 1 - g->number : g->number; return OK; }
+FUNCTION(nvmlDeviceGetMinorNumber, g, Gpu g, Uint *minor) *minor = g->number; return OK; }
+FUNCTION(nvmlDeviceGetArchitecture, g, Gpu g, Uint *architecture) *architecture = g->architecture; return OK; }
+FUNCTION(nvmlDeviceGetCudaComputeCapability, g, Gpu g, int *major, int *minor)
+    sscanf(text(g, "capability", "9.0"), "%d.%d", major, minor); return OK; }
+
+static void write_pci(Gpu g, Pci *pci) {
+    memset(pci, 0, sizeof *pci);
+    pci->bus = number(g, "bus", 0x10 + (reversed ? count - 1 - g->number : g->number));
+    snprintf(pci->id, sizeof pci->id, "00000000:%02X:00.0", pci->bus);
+}
+FUNCTION(nvmlDeviceGetPciInfo_v3, g, Gpu g, Pci *pci) write_pci(g, pci); return OK; }
+
+FUNCTION(nvmlDeviceGetMigMode, g, Gpu g, Uint *current, Uint *pending)
+    double mode = number(g, "mig", g->architecture < 7 ? -1 : 0);
+    if (mode < 0 || g->parent) return NOT_SUPPORTED;
+    *current = *pending = mode;
+    return OK; }
+FUNCTION(nvmlDeviceGetMaxMigDeviceCount, g, Gpu g, Uint *n) *n = number(g, "mig", 0) > 0 ? 7 : 0; return OK; }
+FUNCTION(nvmlDeviceGetMigDeviceHandleByIndex, g, Gpu g, Uint index, Gpu *part)
+    for (int i = 0; i < n_instances; i++)
+        if (instances[i].parent == g && !index--) { *part = &instances[i]; return OK; }
+    return NOT_FOUND; }
+FUNCTION(nvmlDeviceGetGpuInstanceId, g, Gpu g, Uint *id) *id = g->gpu_instance; return g->parent ? OK : INVALID_ARGUMENT; }
+FUNCTION(nvmlDeviceGetComputeInstanceId, g, Gpu g, Uint *id) *id = g->compute_instance; return g->parent ? OK : INVALID_ARGUMENT; }
+FUNCTION(nvmlDeviceGetDeviceHandleFromMigDeviceHandle, g, Gpu g, Gpu *whole) *whole = g->parent; return g->parent ? OK : INVALID_ARGUMENT; }
+
+#define NUMBER(symbol, key, otherwise) \
+    FUNCTION(symbol, g, Gpu g, Uint *value) double set = number(g, key, otherwise); *value = set; return set < 0 ? NOT_SUPPORTED : OK; }
+NUMBER(nvmlDeviceGetPersistenceMode, "persistence", 1)
+NUMBER(nvmlDeviceGetComputeMode, "compute_mode", 0)
+NUMBER(nvmlDeviceGetEnforcedPowerLimit, "power_limit_mw", 700000)
+NUMBER(nvmlDeviceGetPowerManagementLimit, "power_limit_mw", 700000)
+NUMBER(nvmlDeviceGetPowerManagementDefaultLimit, "default_power_limit_mw", 700000)
+NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, "pcie_max_generation", 5)
+NUMBER(nvmlDeviceGetMaxPcieLinkWidth, "pcie_max_width", 16)
+NUMBER(nvmlDeviceGetGpuMaxPcieLinkGeneration, "pcie_gpu_max_generation", 5)
+NUMBER(nvmlDeviceGetCurrPcieLinkWidth, "pcie_width", 16)
+NUMBER(nvmlDeviceGetNumaNodeId, "numa", 0)
+FUNCTION(nvmlDeviceGetCurrPcieLinkGeneration, g, Gpu g, Uint *value)
+    *value = number(g, is_busy(g) ? "pcie_generation" : "pcie_idle_generation", 5); return OK; }
+FUNCTION(nvmlDeviceGetPowerManagementLimitConstraints, g, Gpu g, Uint *least, Uint *most)
+    *least = number(g, "min_power_limit_mw", 200000); *most = number(g, "max_power_limit_mw", 700000); return OK; }
+FUNCTION(nvmlDeviceGetEccMode, g, Gpu g, Uint *current, Uint *pending)
+    double mode = number(g, "ecc", 1);
+    *current = *pending = mode;
+    return mode < 0 ? NOT_SUPPORTED : OK; }
+static Return clock_of(Gpu g, const char *kind, Uint type, Uint *mhz) {
+    char key[64];
+    snprintf(key, sizeof key, "%s%s_clock_mhz", kind, type == 2 ? "memory" : "sm");
+    double otherwise = type == 2 ? 2619 : *kind ? 1980 : 1980 - 10 * g->number;
+    double set = number(g, key, otherwise);
+    if (!*kind && type != 2 && !is_busy(g)) set = number(g, "idle_sm_clock_mhz", set);
+    *mhz = set;
+    return set < 0 ? NOT_SUPPORTED : OK;
+}
+FUNCTION(nvmlDeviceGetClockInfo, g, Gpu g, Uint type, Uint *mhz) return clock_of(g, "", type, mhz); }
+FUNCTION(nvmlDeviceGetMaxClockInfo, g, Gpu g, Uint type, Uint *mhz) return clock_of(g, "max_", type, mhz); }
+FUNCTION(nvmlDeviceGetApplicationsClock, g, Gpu g, Uint type, Uint *mhz) return clock_of(g, "application_", type, mhz); }
+FUNCTION(nvmlDeviceGetDefaultApplicationsClock, g, Gpu g, Uint type, Uint *mhz) return clock_of(g, "default_application_", type, mhz); }
+
+/* "PID BYTES" for each process, between commas */
+static Return processes(Gpu g, const char *key, Uint *n, Process *out) {
+    Uint room = *n, found = 0;
+    for (const char *at = text(g, key, ""); *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] != 0), found++)
+        if (out && found < room) {
+            memset(&out[found], 0xff, sizeof *out);
+            sscanf(at, "%u %llu", &out[found].pid, &out[found].memory);
+        }
+    *n = found;
+    return found > room ? TOO_SMALL : OK;
+}
+FUNCTION(nvmlDeviceGetComputeRunningProcesses_v2, g, Gpu g, Uint *n, Process *out) return processes(g, "processes", n, out); }
+FUNCTION(nvmlDeviceGetComputeRunningProcesses_v3, g, Gpu g, Uint *n, Process *out) return processes(g, "processes", n, out); }
+FUNCTION(nvmlDeviceGetMPSComputeRunningProcesses_v3, g, Gpu g, Uint *n, Process *out) return processes(g, "mps_processes", n, out); }
+
+/* GPUs under one `switch` are PIX, under one `bridge` PHB, on one `numa` node NODE, else SYS. */
+FUNCTION(nvmlDeviceGetTopologyCommonAncestor, a, Gpu a, Gpu b, Uint *level)
+    if (number(a, "switch", -1) >= 0 && number(a, "switch", -1) == number(b, "switch", -2)) *level = 10;
+    else if (number(a, "bridge", -1) >= 0 && number(a, "bridge", -1) == number(b, "bridge", -2)) *level = 30;
+    else *level = number(a, "numa", 0) == number(b, "numa", 0) ? 40 : 50;
+    return OK; }
+FUNCTION(nvmlDeviceGetP2PStatus, a, Gpu a, Gpu b, Uint what, Uint *status)
+    *status = number(a, what == 2 ? "p2p_nvlink" : "p2p", number(a, "nvlinks", 0) > 0 ? 0 : what == 2 ? 5 : 0);
+    (void)b;
+    return OK; }
+FUNCTION(nvmlDeviceGetCpuAffinity, g, Gpu g, Uint n, unsigned long *set)
+    Uint first = 0, last = 0;
+    memset(set, 0, n * sizeof *set);
+    sscanf(text(g, "cpus", "0-7"), "%u-%u", &first, &last);
+    for (Uint cpu = first; cpu <= last && cpu < 64 * n; cpu++) set[cpu / 64] |= 1ul << cpu % 64;
+    return OK; }
+
+/* All links of a GPU go to switches, or in equal parts to the other GPUs. */
+static int has_link(Gpu g, Uint link) { return link < number(g, "nvlinks", 0); }
+FUNCTION(nvmlDeviceGetNvLinkState, g, Gpu g, Uint link, Uint *active)
+    *active = has_link(g, link);
+    return link >= 18 ? INVALID_ARGUMENT : number(g, "nvlinks", 0) > 0 ? OK : NOT_SUPPORTED; }
+FUNCTION(nvmlDeviceGetNvLinkVersion, g, Gpu g, Uint link, Uint *version)
+    *version = number(g, "nvlink_version", 4); return has_link(g, link) ? OK : NOT_SUPPORTED; }
+FUNCTION(nvmlDeviceGetNvLinkRemoteDeviceType, g, Gpu g, Uint link, Uint *type)
+    *type = number(g, "nvswitch", 0) ? 2 : 0; return has_link(g, link) ? OK : NOT_SUPPORTED; }
+FUNCTION(nvmlDeviceGetNvLinkRemotePciInfo_v2, g, Gpu g, Uint link, Pci *pci)
+    if (!has_link(g, link)) return NOT_SUPPORTED;
+    int peer = link % (count > 1 ? count - 1 : 1);
+    write_pci(&gpus[peer >= g->number ? peer + 1 : peer], pci);
+    return OK; }
