@@ -53,6 +53,29 @@ def words(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     return tuple(word.strip() for word in value.split(",") if word.strip()) if value else ()
 
 
+def fraction(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """'1%' or '0.01' as a fraction."""
+    if value is None:
+        return None
+    try:
+        return float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
+    except ValueError:
+        raise UsageError(f"--{parameter.name} takes a share such as 1%; got {value!r}.") from None
+
+
+def duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """'90s', '20m', '2h' or plain seconds, in seconds."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value.rstrip("smh")) * {"m": 60, "h": 3600}.get(value[-1:], 1)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise UsageError(f"{parameter.opts[0]} takes a time such as 90s, 20m or 2h; got {value!r}.")
+    return seconds
+
+
 def counts(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
     from gpubench.harness.plan import counts as parsed
 
@@ -165,6 +188,26 @@ def setup(frameworks: tuple[str, ...], device_kind: str) -> None:
 @click.option("--per-device-batch", type=int, help="Samples that one device sees in a step.")
 @click.option("--launches", type=int, help="Fresh process groups of each case.")
 @click.option("--save", "name", default="run", show_default=True, help="The run's name.")
+@click.option("--seed", type=int, help="Of the order of launches, and of data and weights.  [default: 0]")
+@click.option(
+    "--paired/--no-paired",
+    "paired",
+    default=None,
+    callback=lambda ctx, parameter, value: {None: None, True: "yes", False: "no"}[value],
+    help="Alternate the rounds of gang and baseline.  [default: where launches differ much]",
+)
+@click.option("--until", callback=fraction, metavar="PERCENT", help="Add launches until intervals are ± this, e.g. 1%.")
+@click.option(
+    "--budget", "budget_seconds", callback=duration, metavar="TIME", help="Start nothing behind it, e.g. 20m."
+)
+@click.option(
+    "--wait-quiet",
+    "wait_quiet_seconds",
+    callback=duration,
+    metavar="TIME",
+    help="Before a launch, wait up to so long for the devices to be idle, e.g. 60s.",
+)
+@click.option("--resume", metavar="RUN", help="Continue RUN with what is missing; give the same selection again.")
 @click.option("--dry-run", is_flag=True, help="Say what would run, and what would not and why.")
 @click.option("--quiet", "-q", is_flag=True, help="Only results and what went wrong.")
 @RESULTS
@@ -173,6 +216,7 @@ def run(
     suite: str | None,
     plan_file: Path | None,
     name: str,
+    resume: str | None,
     dry_run: bool,
     quiet: bool,
     results: Path,
@@ -187,7 +231,7 @@ def run(
     """
     from gpubench.harness import machine, plan, registry
     from gpubench.harness.interpreters import Interpreters
-    from gpubench.store import Journal, machine_folder
+    from gpubench.store import Journal, find, machine_folder
 
     wanted = plan.chosen(suite, plan_file, options)
     this = machine.describe()
@@ -202,8 +246,8 @@ def run(
     if not cases.runnable:
         _nothing_to_run(cases)
     signal.signal(signal.SIGTERM, _interrupt)
-    journal = Journal.create(results, machine_folder(), name)
-    records = _run_all(cases, wanted, this, journal, quiet)
+    journal = Journal.reopen(find(resume, results)) if resume else Journal.create(results, machine_folder(), name)
+    records = _run_all(cases, wanted, this, journal, quiet, journal.records if resume else [])
     _show([_as_run(journal, records)], as_json=False)
     click.echo(f"\nSaved in {journal.path}\nNext: gpubench report {journal.path} -o report.html", err=True)
     if any(record.outcome.status not in ("ok", "skipped") for record in records):
@@ -248,24 +292,18 @@ def report(runs: tuple[str, ...], output: Path, results: Path) -> None:
         click.echo(path)
 
 
-def _run_all(cases: Cases, wanted: Plan, this: Machine, journal: Journal, quiet: bool) -> list[RunRecord]:
+def _run_all(
+    cases: Cases, wanted: Plan, this: Machine, journal: Journal, quiet: bool, earlier: list[RunRecord]
+) -> list[RunRecord]:
     from gpubench.analysis.checks import doubts
-    from gpubench.harness.schedule import interleaved
+    from gpubench.analysis.precision import noisy, unresolved
+    from gpubench.campaign import Campaign
     from gpubench.harness.session import Session
     from gpubench.progress import LineProgress, Quiet
 
-    total = len(cases.runnable) * wanted.launches
-    progress = (Quiet if quiet else LineProgress)(total)
-    records: list[RunRecord] = []
+    progress = Quiet() if quiet else LineProgress()
     with Session(this, cases, wanted.timing, progress, doubts, logs=journal.log_folder()) as session:
-        for skipped in cases.skipped:
-            records.append(session.skip(skipped))
-            journal.append(records[-1])
-        for runnable, number in interleaved(cases.runnable, wanted.launches, wanted.seed):
-            records.append(session.launch(runnable, number))
-            journal.append(records[-1])
-            progress.finished(records[-1])
-    return records
+        return Campaign(session, cases, wanted, journal, progress, unresolved, noisy).run(earlier)
 
 
 def _show_plan(cases: Cases, wanted: Plan) -> None:

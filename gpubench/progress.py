@@ -24,7 +24,9 @@ WORDS: dict[str, str] = {
 class LineProgress:
     """One line a launch, with what it came to and the time that the rest will take."""
 
-    def __init__(self, total: int, stream: TextIO | None = None, write: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, total: int = 0, stream: TextIO | None = None, write: Callable[[str], None] | None = None
+    ) -> None:
         self.total = total
         self.done = 0
         self._began = self._launch_began = time.monotonic()
@@ -41,6 +43,10 @@ class LineProgress:
             width = shutil.get_terminal_size().columns - 1
             self._stream.write(f"\r{text[:width]:<{width}}")
             self._stream.flush()
+
+    def expect(self, more: int) -> None:
+        """So many launches more are to come."""
+        self.total += more
 
     def finished(self, record: RunRecord) -> None:
         self.done += 1

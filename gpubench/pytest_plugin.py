@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -171,8 +171,8 @@ class Benchmarks:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """What is left after -k and -m: the cases that this session is about."""
         items = [item for item in session.items if isinstance(item, pytest.Function)]
-        chosen = [item.callspec.params.get(TRAINING_CASE) for item in items if hasattr(item, "callspec")]
-        self._selected = [case for case in chosen if case is not None]
+        parameters = [item.callspec.params for item in items if hasattr(item, "callspec")]
+        self._selected = [cast("Runnable | Skipped", p[TRAINING_CASE]) for p in parameters if TRAINING_CASE in p]
 
     def measure(self, runnable: Runnable, smoke: bool) -> list[RunRecord]:
         """All launches of a case, each one on the disk before the next starts; a single one where `smoke`."""
@@ -248,7 +248,7 @@ class Benchmarks:
             if not self.records:
                 raise
             # It has been told which case got slower; its traceback would only bury that.
-            terminalreporter._session.exitstatus = pytest.ExitCode.TESTS_FAILED  # type: ignore[union-attr]
+            cast(Any, terminalreporter)._session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.records:
             self._summarize(terminalreporter)
 
@@ -281,10 +281,10 @@ def _numbered(storage: Any, number: int) -> Any:
     """pytest-benchmark's storage, told to save under the journal's number, so that the two lie side by side."""
     from pytest_benchmark.storage.file import FileStorage
 
-    class Numbered(FileStorage):  # type: ignore[misc]
+    class Numbered(FileStorage):
         _next_num = f"{number:04}"
 
-    return Numbered(storage.path, storage.logger, storage.default_machine_id)
+    return cast(Any, Numbered)(storage.path, storage.logger, storage.default_machine_id)
 
 
 def _extra_info(records: Sequence[RunRecord]) -> dict[str, Any]:

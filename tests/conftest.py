@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -43,14 +45,22 @@ def gpubench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., s
 
 
 @pytest.fixture
-def no_process_left() -> Iterator[None]:
-    """Fails a test that leaves a process behind, whoever started it."""
+def no_process_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails a test that leaves a process behind, whoever started it: all inherit its token."""
     import psutil
 
+    token = uuid.uuid4().hex
+    monkeypatch.setenv("GPUBENCH_TEST_TOKEN", token)
+
+    def mine() -> list[list[str]]:
+        return [
+            process.info["cmdline"]
+            for process in psutil.process_iter(["cmdline", "environ"])
+            if process.pid != os.getpid() and (process.info["environ"] or {}).get("GPUBENCH_TEST_TOKEN") == token
+        ]
+
     yield
-    left = [
-        process.info["cmdline"]
-        for process in psutil.process_iter(["cmdline", "environ"])
-        if process.pid != os.getpid() and "GPUBENCH_FAKE" in (process.info["environ"] or {})
-    ]
-    assert left == []
+    deadline = time.monotonic() + 10  # orphans are ended by the kernel, a moment after their parent
+    while mine() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert mine() == []

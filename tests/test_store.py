@@ -1,7 +1,10 @@
 """The journal: written so that nothing finished is lost, read so that nothing broken is believed."""
 
+import gzip
 import json
+import os
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -67,6 +70,8 @@ def test_a_torn_last_line_is_recognised_and_the_rest_is_read(journal):
         ('{"schema": 1}', "not a record of schema 1"),
         ("[" * 100_000, "not a record"),
         ('{"schema": NaN}', "not a record"),
+        ('{"schema": 0}', "there was no schema before 1"),
+        ('{"schema": 1, "more": ' + "[" * 100_000, "not a record"),
     ],
 )
 def test_a_line_that_is_no_record_is_skipped_and_said_so(journal, line, word):
@@ -135,11 +140,227 @@ def small_disk(tmp_path):
 def test_a_full_disk_loses_no_finished_record(small_disk: Path):
     journal = store.Journal.create(small_disk, "box", "first")
     written = 0
-    with pytest.raises(GpubenchError, match=r"No space left on device.*free some space"):
+
+    def fill() -> None:
+        nonlocal written
         for launch in range(1, 1000):
             journal.append(make_record(launch=launch))
             written = launch
+
+    with pytest.raises(GpubenchError, match=r"No space left on device.*free some space"):
+        fill()
+    journal.close()
     assert 0 < written < 999
     run = store.load(journal.path)
     assert [record.launch for record in run.records] == list(range(1, written + 1))
     assert run.warnings == []
+
+
+def test_a_journal_that_is_deleted_in_mid_run_is_said_to_be(journal):
+    journal.path.unlink()
+    with pytest.raises(GpubenchError, match="the file has been deleted"):
+        journal.append(make_record())
+
+
+def test_a_run_that_is_being_written_cannot_be_continued_by_another(journal):
+    with pytest.raises(UsageError, match="is being written by another gpubench"):
+        store.Journal.reopen(journal.path)
+    journal.append(make_record())  # the first is not disturbed
+    journal.close()
+    assert len(store.Journal.reopen(journal.path).records) == 1
+
+
+def test_a_process_that_is_killed_leaves_no_lock(tmp_path):
+    code = f"""
+import os, pathlib, signal
+from gpubench import store
+journal = store.Journal.create(pathlib.Path({str(tmp_path)!r}), "box", "first")
+os.kill(os.getpid(), signal.SIGKILL)"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert store.Journal.reopen(tmp_path / "box" / "0001_first.jsonl").records == []
+
+
+@pytest.mark.parametrize("cut", [1, 2, 10, 200])
+def test_a_run_is_continued_behind_its_last_finished_record(journal, cut):
+    for launch in (1, 2):
+        journal.append(make_record(launch=launch))
+    journal.close()
+    whole = journal.path.read_bytes()
+    journal.path.write_bytes(whole[:-cut])
+    again = store.Journal.reopen(journal.path)
+    kept = [1, 2] if cut == 1 else [1]  # only its newline is missing: the record is whole
+    assert [record.launch for record in again.records] == kept
+    again.append(make_record(launch=3))
+    run = store.load(journal.path)
+    assert [record.launch for record in run.records] == [*kept, 3]
+    assert run.warnings == []
+
+
+def test_what_a_newer_gpubench_has_written_stays_when_a_run_is_continued(journal):
+    journal.append(make_record())
+    journal.close()
+    with journal.path.open("a") as file:
+        file.write('{"schema": 99}')
+    store.Journal.reopen(journal.path).append(make_record(launch=2))
+    run = store.load(journal.path)
+    assert len(run.records) == 2
+    assert "upgrade gpubench" in run.warnings[0]
+
+
+def test_a_run_that_is_not_there_cannot_be_continued(tmp_path):
+    with pytest.raises(UsageError, match=r"Cannot continue .*No such file"):
+        store.Journal.reopen(tmp_path / "0001_none.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        (("launch",), -1, "launch is -1; it must be 0 to 1000000"),
+        (("case", "n_devices"), 0, "case.n_devices is 0; it must be 1 to"),
+        (("case", "global_batch"), 10**400, "an integer of about 398 digits"),
+        (("case", "workload"), "x" * 201, "case.workload is 201 characters long"),
+        (("machine", "os"), "x" * 10_001, "machine.os is 10001 characters long"),
+        (("machine", "memory_bytes"), 2**63, "beyond 9223372036854775807"),
+        (("machine", "devices", 0, "name"), "x" * 201, "name is 201 characters long"),
+        (("observed", "parameters"), -1, r"observed.parameters is negative \(-1\)"),
+        (("observed", "loss_first"), 1e300, "observed.loss_first is 1e\\+300, beyond"),
+        (("rounds", 1, "end_ns"), 5, "round 1 ends before it begins"),
+        (("rounds", 1, "index"), 0, "two rounds have the same index"),
+        (("rounds", 1, "steps"), 0, "round 1 has 0 steps"),
+        (("rounds", 1, "samples"), -1, "round 1 has -1 samples"),
+        (("rounds", 1, "rank_seconds"), [0.0], "round 1 took a rank no time that can be"),
+        (("rounds", 1, "rank_seconds"), [1e10], "round 1 took a rank no time that can be"),
+        (("rounds", 1, "rank_seconds"), [], "round 1 has no rank's time"),
+        (("rounds", 1, "rank_cpu_seconds"), [1.0, 1.0], "round 1 has 1 wall times and 2 CPU times"),
+        (("rounds", 1, "rank_cpu_seconds"), [-1.0], "rank_cpu_seconds is negative"),
+        (("warmup", "seconds"), -2.5, r"warmup.seconds is negative \(-2.5\)"),
+        (("telemetry", "devices", 0, "time_ns"), [1, 2], "values of utilization_percent at 2 times"),
+        (("telemetry", "devices", 0, "rounds", 0, "power_watts"), -5.0, r"power_watts is negative \(-5\)"),
+        (("telemetry", "series_file"), "../../etc/passwd", "series_file is no file beside the journal"),
+        (("telemetry", "series_file"), "/etc/passwd", "series_file is no file beside the journal"),
+        (("outcome", "log_tail"), ["x"] * 1_000_001, "outcome.log_tail has 1000001 entries"),
+        (("software", "x" * 201), "1", "software has a name of 201 characters"),
+    ],
+)
+def test_a_record_that_makes_no_sense_is_refused_with_one_sentence(path, value, sentence):
+    record = json.loads(to_json(make_record()))
+    holder = record
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = value
+    with pytest.raises(ValueError, match=sentence) as refused:
+        store.decode(json.dumps(record))
+    assert len(str(refused.value)) < 400
+
+
+def test_temperatures_and_losses_may_lie_below_zero():
+    record = json.loads(to_json(make_record()))
+    record["observed"]["loss_last"] = -3.5
+    record["telemetry"]["devices"][0]["rounds"][0]["temperature_celsius"] = -10.0
+    assert store.decode(json.dumps(record)).observed.loss_last == -3.5
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\n\n"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_what_an_editor_does_to_a_file_does_no_harm(tmp_path, ending, mark):
+    lines = [to_json(make_record(launch=launch)) for launch in (1, 2)]
+    path = tmp_path / "edited.jsonl"
+    path.write_bytes(mark + ending.join([*lines, ""]).encode())
+    run = store.load(path)
+    assert [record.launch for record in run.records] == [1, 2]
+    assert run.warnings == []
+
+
+def test_the_last_of_two_equal_keys_counts_and_its_type_too():
+    line = to_json(make_record(launch=1))
+    assert store.decode(line[:-1] + ',"launch":2}').launch == 2
+    with pytest.raises(ValueError, match="launch"):
+        store.decode(line[:-1] + ',"launch":"two"}')
+
+
+def pipe(path):
+    os.mkfifo(path)
+
+
+def folder(path):
+    path.mkdir()
+
+
+def loop(path):
+    path.symlink_to(path)
+
+
+def device(path):
+    path.symlink_to("/dev/zero")
+
+
+def unreadable(path):
+    path.symlink_to("/proc/self/mem")  # a file, but reading it fails
+
+
+def enormous(path):
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def one_endless_line(path):
+    with path.open("wb") as file:
+        file.truncate(200 << 20)
+
+
+def empty(path):
+    path.touch()
+
+
+def packed(path):
+    path.write_bytes(gzip.compress((to_json(make_record()) + "\n").encode()))
+
+
+def wide(path):
+    path.write_text(to_json(make_record()) + "\n", encoding="utf-16")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (pipe, "is not a file with records"),
+        (folder, "Is a directory"),
+        (device, "is not a file with records"),
+        (loop, "Too many levels of symbolic links"),
+        (unreadable, "Cannot read"),
+        (enormous, "1,048,576 MiB; runs of up to 512 MiB are read"),
+        (one_endless_line, "longer than 64 MiB"),
+        (empty, "cut off before its first launch had ended"),
+        (packed, "holds no readable record"),
+        (wide, "holds no readable record"),
+    ],
+)
+def test_what_is_no_file_of_records_is_refused_at_once(tmp_path, make, words):
+    path = tmp_path / "0001_odd.jsonl"
+    make(path)
+    with pytest.raises(UsageError, match=words):
+        store.load(path)
+
+
+def test_of_many_broken_lines_some_are_shown_and_all_are_counted(journal):
+    journal.append(make_record())
+    with journal.path.open("a") as file:
+        file.write("broken\n" * 5000)
+    run = store.load(journal.path)
+    assert (len(run.records), len(run.warnings), run.skipped_lines) == (1, store.WARNINGS_TOLD, 5000)
+
+
+def test_a_warning_holds_nothing_that_a_terminal_would_obey(tmp_path):
+    path = tmp_path / "0001_\x1b[31mred.jsonl"
+    record = json.loads(to_json(make_record()))
+    record["outcome"]["status"] = "\x1b]0;title\x07\u202e" * 100
+    path.write_text(to_json(make_record()) + "\n" + json.dumps(record) + "\n")
+    (warning,) = store.load(path).warnings
+    assert warning.isprintable()
+    assert len(warning) <= store.LONGEST_WARNING
+
+
+def test_a_word_too_long_for_a_path_is_no_run(tmp_path):
+    store.Journal.create(tmp_path, "box", "first")
+    with pytest.raises(UsageError, match="There is no run"):
+        store.find("x" * 5000 + ".jsonl", tmp_path)

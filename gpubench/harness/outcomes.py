@@ -79,6 +79,12 @@ def judge(
     return _outcome("timeout", culprit, phase, message)
 
 
+def garbled(ending: Ending, world: int, phase: Phase, error: Exception) -> Outcome:
+    """The outcome where a rank has sent what is no message: nothing that it says can be relied on."""
+    message = f"Rank {ending.rank} of {world} sent what is no message in {_words(phase)}: {error}"
+    return _outcome("failed", ending, phase, message[:2000])
+
+
 def log_tail(log: Path, lines: int = TAIL_LINES) -> list[str]:
     """The last lines of a log of any size; the control characters in it made harmless."""
     try:
@@ -102,7 +108,7 @@ def _outcome(status: Status, culprit: Ending, phase: Phase, message: str) -> Out
         phase=phase,
         message=printable(message),
         remedy=REMEDIES[status],
-        log=str(culprit.log),
+        log=printable(str(culprit.log)),  # a name that is no UTF-8 has no place in JSON
         log_tail=log_tail(culprit.log),
     )
 

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -25,7 +25,11 @@ PRECISIONS = ("fp32", "tf32", "bf16")
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to run. Empty tuples mean all there is; `devices` empty means 1, 2, 4, … up to what the machine has."""
+    """What to run. Empty tuples mean all there is; `devices` empty means 1, 2, 4, … up to what the machine has.
+
+    `until` is the half-width that intervals are to reach, as a fraction of the figure: more launches are added until
+    they do. `paired` alternates the rounds of a gang and of its baseline; `auto` does so where launches differ much.
+    """
 
     workloads: tuple[str, ...] = ("resnet20",)
     frameworks: tuple[str, ...] = ()
@@ -39,6 +43,10 @@ class Plan:
     rounds: int = 5
     round_seconds: float = 1.0
     seed: int = 0
+    paired: Literal["auto", "yes", "no"] = "auto"
+    until: float | None = None
+    budget_seconds: float | None = None
+    wait_quiet_seconds: float | None = None
 
     @property
     def timing(self) -> Timing:
@@ -194,6 +202,8 @@ def _check(plan: Plan) -> None:
         raise UsageError(f"per_device_batch must be 1 or more; got {plan.per_device_batch}.")
     if not 0 < plan.round_seconds < 3600:
         raise UsageError(f"round_seconds must be over 0 and under an hour; got {plan.round_seconds:g}.")
+    if plan.until is not None and not 0 < plan.until < 1:
+        raise UsageError(f"until must be over 0 % and under 100 %; got {plan.until:.0%}.")
     if plan.device_kind not in ("auto", "cpu", "gpu"):
         raise UsageError(f"There is no device kind {plan.device_kind!r}; known: auto, cpu, gpu")
 

@@ -1,4 +1,4 @@
-"""One launch of one case, from its first process to its record."""
+"""One launch of one case, or two launches side by side, from the first process to the records."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,11 +26,15 @@ from gpubench.spec.record import (
     Phase,
     Round,
     RunRecord,
+    Schedule,
     Telemetry,
     WarmUp,
 )
 from gpubench.spec.workload import WORKLOADS
 from gpubench.telemetry.sampler import Sampler
+
+TIMING_COST_LIMIT = 0.001  # the clock and the barrier may take this share of a round
+EMPTY_ROUNDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,50 +65,91 @@ class Bench:
     progress: Progress
     doubts: Callable[[RunRecord], list[Check]]
 
-    def run(self, launch: Launch, number: int) -> RunRecord:
+    def run(self, launch: Launch, number: int, schedule: Schedule | None = None) -> RunRecord:
         """Run one launch; whatever becomes of it, there is a record. Only Ctrl-C comes out as an exception."""
         attempt = _Attempt(self, launch, number)
-        began_ns = time.monotonic_ns()
-        outcome = attempt.run()
-        record = attempt.record(outcome, began_ns)
-        return replace(record, checks=self.doubts(record))
+        try:
+            with attempt.gang as gang:
+                attempt.prepare(gang)
+                for _ in range(self.timing.rounds):
+                    attempt.round(gang)
+                attempt.stop(gang)
+        except (GangError, OSError) as error:
+            attempt.failed(error)
+        return attempt.record(schedule)
+
+    def run_pair(
+        self, baseline: Launch, gang: Launch, number: int, schedule: Schedule | None = None
+    ) -> tuple[RunRecord, RunRecord]:
+        """Run a baseline and a gang side by side, each parked while the other runs, their rounds in turns.
+
+        Round i of one and round i of the other are neighbours in time, so that their ratio is free of the machine's
+        drift. Which goes first changes from pair to pair.
+        """
+        attempts = [_Attempt(self, launch, number, ".paired") for launch in (baseline, gang)]
+        current = attempts[0]
+        try:
+            with ExitStack() as both:
+                gangs = [both.enter_context(attempt.gang) for attempt in attempts]
+                for current, parked in zip(attempts, gangs, strict=True):
+                    current.prepare(parked)
+                for index in range(self.timing.rounds):
+                    for which in (0, 1) if index % 2 == 0 else (1, 0):
+                        current = attempts[which]
+                        current.round(gangs[which])
+                for current, parked in zip(attempts, gangs, strict=True):
+                    current.stop(parked)
+        except (GangError, OSError) as error:
+            current.failed(error)
+            other = attempts[1 - attempts.index(current)]
+            if other.outcome.status == "ok":
+                message = f"the other half of the pair, {current.launch.case.id}, ended as {current.outcome.status}"
+                other.outcome = Outcome(status="interrupted", message=message)
+        pair = uuid.uuid4().hex
+        if schedule is None:
+            return attempts[0].record(None), attempts[1].record(None)
+        return (
+            attempts[0].record(replace(schedule, pair_id=pair, paired_as="baseline")),
+            attempts[1].record(replace(schedule, pair_id=pair, paired_as="gang")),
+        )
 
 
 class _Attempt:
     """Gathers what is known of a launch as it becomes known, so that a failure loses none of it."""
 
-    def __init__(self, bench: Bench, launch: Launch, number: int) -> None:
+    def __init__(self, bench: Bench, launch: Launch, number: int, suffix: str = "") -> None:
         self.bench = bench
         self.launch = launch
         self.number = number
-        self.started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self.outcome = Outcome(status="ok")
         self.software: dict[str, str] = {"gpubench": __version__}
         self.environment: dict[str, str] = {}
         self.observed = Observed()
         self.warm_up: WarmUp | None = None
         self.rounds: list[Round] = []
+        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._began_ns = time.monotonic_ns()
+        self._steps = 0
+        ranks = 1 if launch.strategy.processes == "one" else launch.case.n_devices
+        stem = f"{launch.case.id}.launch{number}{suffix}"
+        self.gang = LocalGang(launch, [bench.logs / f"{stem}.rank{rank}.log" for rank in range(ranks)])
 
-    def run(self) -> Outcome:
-        ranks = 1 if self.launch.strategy.processes == "one" else self.launch.case.n_devices
-        stem = f"{self.launch.case.id}.launch{self.number}"
-        logs = [self.bench.logs / f"{stem}.rank{rank}.log" for rank in range(ranks)]
-        try:
-            with LocalGang(self.launch, logs) as gang:
-                self._start(gang)
-                self._build(gang)
-                steps = self._warm_up(gang)
-                self._rounds(gang, steps)
-                self._stop(gang)
-        except GangError as error:
-            return error.outcome
-        except OSError as error:
-            return Outcome(
-                status="failed",
-                phase="start",
-                message=f"Cannot start {self.launch.python}: {error.strerror}",
-                remedy=f"Set the environment up anew: `gpubench setup {self.launch.framework.name}`.",
-            )
-        return Outcome(status="ok")
+    def failed(self, error: GangError | OSError) -> None:
+        if isinstance(error, GangError):
+            self.outcome = error.outcome
+            return
+        self.outcome = Outcome(
+            status="failed",
+            phase="start",
+            message=f"Cannot start {self.launch.python}: {error.strerror}",
+            remedy=f"Set the environment up anew: `gpubench setup {self.launch.framework.name}`.",
+        )
+
+    def prepare(self, gang: LocalGang) -> None:
+        """From started processes to a steady state."""
+        self._start(gang)
+        self._build(gang)
+        self._warm_up(gang)
 
     def _start(self, gang: LocalGang) -> None:
         self.bench.progress.phase(self.launch, "start")
@@ -125,19 +171,19 @@ class _Attempt:
             flops_per_step=samples * flops,
         )
 
-    def _warm_up(self, gang: LocalGang) -> int:
-        """Step until steady; returns how many steps make a round."""
+    def _warm_up(self, gang: LocalGang) -> None:
+        """Step until steady, and find how many steps make a round."""
         self.bench.progress.phase(self.launch, "warm_up")
         timing, deadlines = self.bench.timing, self.launch.deadlines
         seconds: list[float] = []
         verdict = steady.Verdict(None, "")
         while verdict.steady is None:
-            gang.order(RunSteps(steps=1, phase="warm_up"))
-            done = cast(list[RoundDone], gang.gather("warm_up", deadlines.step if seconds else deadlines.first_step))
+            done = _steps(gang, 1, "warm_up", deadlines.step if seconds else deadlines.first_step)
             seconds.append(max(_seconds(rank) for rank in done))
             if len(seconds) == 1:
                 self.observed = replace(self.observed, loss_first=_mean([rank.loss for rank in done]))
             verdict = steady.judge(seconds, timing.max_warm_up_steps, timing.max_warm_up_seconds)
+        empty = min(self._empty_round(gang) for _ in range(EMPTY_ROUNDS))
         self.warm_up = WarmUp(
             seconds=sum(seconds),
             steps=len(seconds),
@@ -145,29 +191,36 @@ class _Attempt:
             steady=bool(verdict.steady),
             verdict=verdict.words,
             step_seconds=seconds,
+            empty_round_seconds=empty,
         )
-        return max(2, math.ceil(timing.round_seconds / median(seconds[-steady.WINDOW_STEPS :])))
+        round_seconds = max(timing.round_seconds, empty / TIMING_COST_LIMIT)
+        self._steps = max(2, math.ceil(round_seconds / median(seconds[-steady.WINDOW_STEPS :])))
 
-    def _rounds(self, gang: LocalGang, steps: int) -> None:
-        rate = None
-        for index in range(self.bench.timing.rounds):
-            self.bench.progress.phase(self.launch, "round", rate)
-            gang.order(RunSteps(steps=steps, phase="round"))
-            done = cast(list[RoundDone], gang.gather("round", self.launch.deadlines.step * steps))
-            self.rounds.append(
-                Round(
-                    index=index,
-                    start_ns=min(rank.start_ns for rank in done),
-                    end_ns=max(rank.end_ns for rank in done),
-                    steps=steps,
-                    samples=sum(rank.samples for rank in done),
-                    rank_seconds=[_seconds(rank) for rank in done],
-                    rank_cpu_seconds=[rank.cpu_seconds for rank in done],
-                )
+    def _empty_round(self, gang: LocalGang) -> float:
+        """What a round without steps takes from order to report, in seconds: more than clock and barrier cost."""
+        began = time.monotonic()
+        _steps(gang, 0, "warm_up", self.launch.deadlines.step)
+        return time.monotonic() - began
+
+    def round(self, gang: LocalGang) -> None:
+        """One timed round: as many steps as fill it, devices idle at both edges, all ranks let go at once."""
+        rate = self.rounds[-1].samples / self.rounds[-1].seconds if self.rounds else None
+        self.bench.progress.phase(self.launch, "round", rate)
+        done = _steps(gang, self._steps, "round", self.launch.deadlines.step * self._steps)
+        self.rounds.append(
+            Round(
+                index=len(self.rounds),
+                start_ns=min(rank.start_ns for rank in done),
+                end_ns=max(rank.end_ns for rank in done),
+                steps=self._steps,
+                samples=sum(rank.samples for rank in done),
+                rank_seconds=[_seconds(rank) for rank in done],
+                rank_cpu_seconds=[rank.cpu_seconds for rank in done],
             )
-            rate = self.rounds[-1].samples / self.rounds[-1].seconds
+        )
 
-    def _stop(self, gang: LocalGang) -> None:
+    def stop(self, gang: LocalGang) -> None:
+        """Hear what the training has come to, and let the ranks end."""
         self.bench.progress.phase(self.launch, "stop")
         gang.order(Finish())
         last = cast(list[Finished], gang.gather("stop", self.launch.deadlines.stop))
@@ -184,15 +237,15 @@ class _Attempt:
         )
         gang.wait(self.launch.deadlines.stop)
 
-    def record(self, outcome: Outcome, began_ns: int) -> RunRecord:
+    def record(self, schedule: Schedule | None) -> RunRecord:
         sampler = self.bench.sampler
         telemetry = Telemetry(reason="not sampled")
         if sampler is not None:
-            telemetry = sampler.telemetry(self.launch.devices, self.rounds, began_ns, time.monotonic_ns())
-        return RunRecord(
+            telemetry = sampler.telemetry(self.launch.devices, self.rounds, self._began_ns, time.monotonic_ns())
+        record = RunRecord(
             record_id=uuid.uuid4().hex,
             run_id=self.bench.run_id,
-            started_at=self.started_at,
+            started_at=self._started_at,
             launch=self.number,
             case=self.launch.case,
             machine=self.bench.machine,
@@ -203,8 +256,16 @@ class _Attempt:
             warmup=self.warm_up,
             rounds=self.rounds,
             telemetry=telemetry,
-            outcome=outcome,
+            outcome=self.outcome,
+            schedule=schedule,
         )
+        return replace(record, checks=self.bench.doubts(record))
+
+
+def _steps(gang: LocalGang, steps: int, phase: Phase, deadline_seconds: float) -> list[RoundDone]:
+    """Order a round of all ranks; the order goes out only once all have reported the one before: the barrier."""
+    gang.order(RunSteps(steps=steps, phase=phase))
+    return cast(list[RoundDone], gang.gather(phase, deadline_seconds))
 
 
 def _seconds(done: RoundDone) -> float:

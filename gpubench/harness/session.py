@@ -16,7 +16,7 @@ from gpubench.harness.gang.launch import Deadlines, Launch
 from gpubench.harness.plan import Cases, Runnable, Skipped
 from gpubench.harness.runner import Bench, Progress, Timing
 from gpubench.spec.case import Device
-from gpubench.spec.record import Check, Machine, Outcome, RunRecord
+from gpubench.spec.record import Check, Machine, Outcome, RunRecord, Schedule
 from gpubench.telemetry.sampler import Sampler
 
 
@@ -62,9 +62,22 @@ class Session:
     ) -> None:
         self._closing.close()
 
-    def launch(self, runnable: Runnable, number: int) -> RunRecord:
+    @property
+    def sampler(self) -> Sampler | None:
+        return self._bench.sampler
+
+    def launch(self, runnable: Runnable, number: int, schedule: Schedule | None = None) -> RunRecord:
         """One fresh process group of a case, to its record."""
-        launch = Launch(
+        return self._bench.run(self._launch(runnable), number, schedule)
+
+    def launch_pair(
+        self, baseline: Runnable, gang: Runnable, number: int, schedule: Schedule | None = None
+    ) -> tuple[RunRecord, RunRecord]:
+        """A baseline and a gang side by side, their rounds in turns, to the records of both."""
+        return self._bench.run_pair(self._launch(baseline), self._launch(gang), number, schedule)
+
+    def _launch(self, runnable: Runnable) -> Launch:
+        return Launch(
             case=runnable.case,
             framework=runnable.framework,
             strategy=runnable.strategy,
@@ -72,7 +85,6 @@ class Session:
             devices=runnable.devices,
             deadlines=self.deadlines,
         )
-        return self._bench.run(launch, number)
 
     def skip(self, skipped: Skipped) -> RunRecord:
         """The record of a case that cannot run here: no launch, but a reason."""

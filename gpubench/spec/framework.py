@@ -63,6 +63,10 @@ class Training:
     `replicas` gives, for each replica that this process holds, its trainable parameters as host arrays (numpy or
     anything with `tobytes()`, `shape` and `size`), in the order of the workload's layers.
     `samples_per_step` is what the batches of this process hold, counted, not configured.
+
+    A framework's reference, which others are verified against, also has
+    `macs`: the multiply-adds of one forward pass over one sample, counted on the real model; and
+    `gradient_norm`: from what `step` returned, the 2-norm of its gradient over all trainable parameters.
     """
 
     step: Callable[[], Any]
@@ -70,3 +74,5 @@ class Training:
     world_size: Callable[[], int]
     replicas: Callable[[], list[list[Any]]]
     samples_per_step: int
+    macs: Callable[[], int] | None = None
+    gradient_norm: Callable[[Any], float] | None = None

@@ -18,7 +18,11 @@ MESSAGE_FD_VARIABLE = "GPUBENCH_MESSAGE_FD"
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """The first order: what to run, and as whom."""
+    """The first order: what to run, and as whom.
+
+    `given_file` names weights and samples to train with, where the strategy is being verified; else the workload makes
+    its own.
+    """
 
     kind: ClassVar[str] = "start"
     case: Case
@@ -27,6 +31,7 @@ class Start:
     folder: str
     strategy_module: str
     workload_module: str
+    given_file: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +45,15 @@ class RunSteps:
 
 @dataclass(frozen=True, kw_only=True)
 class Finish:
-    """Show what the training has come to, and end."""
+    """Show what the training has come to, and end.
+
+    With `export_folder`, each rank writes its replicas' parameters there as `rank0.npz`, `rank1.npz`, …
+    With `another`, the process stays, and takes another `Start` of the same place.
+    """
 
     kind: ClassVar[str] = "finish"
+    export_folder: str | None = None
+    another: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +71,16 @@ class Started:
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """The model stands on its devices. `parameters` counts the trainable ones of one replica."""
+    """The model stands on its devices. `parameters` counts the trainable ones of one replica.
+
+    `macs` are the multiply-adds of one forward pass over one sample, where the strategy counts them.
+    """
 
     kind: ClassVar[str] = "built"
     world_size: int
     parameters: int
     samples_per_step: int
+    macs: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +106,7 @@ class Finished:
     replica_digests: list[str]
     peak_memory_bytes: int | None
     peak_memory_of: str
+    gradient_norm: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

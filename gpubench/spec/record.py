@@ -29,6 +29,29 @@ METRICS = (
     "sm_clock_mhz",  # CPU share: mean frequency of its cores
     "temperature_celsius",
 )
+# What only GPUs have. Counters count from an unknown start; `clock_event_reasons` is NVML's bit mask.
+GPU_METRICS = (
+    "memory_reserved_bytes",
+    "power_average_watts",
+    "memory_clock_mhz",
+    "memory_temperature_celsius",
+    "throttle_power_ns",
+    "throttle_thermal_ns",
+    "throttle_sync_boost_ns",
+    "throttle_board_limit_ns",
+    "throttle_reliability_ns",
+    "clock_event_reasons",
+    "pcie_tx_bytes",
+    "pcie_rx_bytes",
+    "pcie_replays",
+    "pcie_link_generation",
+    "pcie_link_width",
+    "nvlink_tx_bytes",
+    "nvlink_rx_bytes",
+    "ecc_corrected",
+    "ecc_uncorrected",
+    "remapped_rows",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +81,7 @@ class WarmUp:
     steady: bool
     verdict: str
     step_seconds: list[float] = field(default_factory=list)
+    empty_round_seconds: float | None = None  # from order to report, without steps: what timing a round costs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,17 +103,124 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundTelemetry:
-    """One device over one round: means, but the maximum for memory and temperature, and the energy spent."""
+    """One device over one round: means, but the maximum for memory and temperature, and what counters grew by."""
 
     index: int
     samples: int
     utilization_percent: float | None = None
+    utilization_source: str | None = None  # "driver's buffer" or "snapshots"
     memory_used_bytes: int | None = None
+    memory_reserved_bytes: int | None = None  # by the driver, where it tells that apart
     power_watts: float | None = None
+    power_average_watts: float | None = None  # as the driver averages it over a second; after the first 1.2 s
     energy_joules: float | None = None
     energy_source: str | None = None  # "counter" or "integrated power"
+    energy_error_joules: float | None = None  # at most, from the counter's refresh and the time between its readings
+    energy_integrated_joules: float | None = None  # power over time, beside the counter
+    energy_problem: str | None = None  # why the counter was not taken, or that it and the power disagree
     sm_clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
     temperature_celsius: float | None = None
+    memory_temperature_celsius: float | None = None
+    throttle_ns: dict[str, int] = field(default_factory=dict)  # by cause: "power", "thermal", …
+    clock_event_reasons: list[str] = field(default_factory=list)  # those seen at any time in the round
+    pcie_tx_bytes: int | None = None
+    pcie_rx_bytes: int | None = None
+    pcie_replays: int | None = None
+    pcie_link_generation: int | None = None  # the highest seen, as the link is slower when idle
+    pcie_link_width: int | None = None
+    nvlink_tx_bytes: int | None = None
+    nvlink_rx_bytes: int | None = None
+    ecc_corrected: int | None = None
+    ecc_uncorrected: int | None = None
+    remapped_rows: int | None = None
+    xids: list[int] = field(default_factory=list)
+    gpm: dict[str, float] = field(default_factory=dict)  # Hopper and newer: means between the edges of the round
+    steal_percent: float | None = None  # CPU share: time that the hypervisor gave to others
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuProcess:
+    """A process with a context on a GPU. In a container the number may be the host's."""
+
+    pid: int
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuFacts:
+    """What one GPU is and is set to, read once. None has its reason in `unavailable` where the driver gave one."""
+
+    id: str
+    name: str
+    index: int  # NVML's
+    bus_id: str | None = None
+    architecture: str | None = None
+    capability: str | None = None
+    numa_node: int | None = None
+    cpus: str | None = None  # those near it
+    power_limit_watts: float | None = None  # enforced
+    power_default_limit_watts: float | None = None
+    power_most_watts: float | None = None  # the highest limit that can be set
+    sm_clock_max_mhz: int | None = None
+    memory_clock_max_mhz: int | None = None
+    application_sm_clock_mhz: int | None = None
+    default_application_sm_clock_mhz: int | None = None
+    ecc: bool | None = None
+    mig: bool | None = None
+    mig_instances: list[str] = field(default_factory=list)
+    persistence: bool | None = None
+    compute_mode: str | None = None
+    pcie_generation_max: int | None = None  # of the GPU and its slot
+    pcie_gpu_generation_max: int | None = None  # of the GPU alone
+    pcie_width: int | None = None
+    pcie_width_max: int | None = None
+    nvlinks: int | None = None  # active
+    nvlink_version: int | None = None
+    nvswitch: bool | None = None
+    gpm: bool | None = None
+    memory_bytes: int | None = None
+    memory_used_bytes: int | None = None
+    utilization_percent: int | None = None
+    ecc_corrected: int | None = None  # since the driver was loaded
+    ecc_uncorrected: int | None = None
+    remap_pending: bool | None = None
+    processes: list[GpuProcess] = field(default_factory=list)
+    mps_processes: list[GpuProcess] = field(default_factory=list)
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuSystem:
+    """What the GPUs share. `links` and `p2p` have a row and a column for each of `gpus`, "X" on the diagonal.
+
+    `links` speaks as `nvidia-smi topo -m` does: NV#, PIX, PXB, PHB, NODE, SYS; `p2p` is "OK" or why not.
+    """
+
+    driver: str | None = None
+    cuda: str | None = None
+    nvml: str | None = None
+    binding: str | None = None  # the version of nvidia-ml-py
+    cuda_device_order: str | None = None  # as the variables were set by the user; None is not set
+    cuda_visible_devices: str | None = None
+    mps_device_enumeration: str | None = None
+    gpus: list[GpuFacts] = field(default_factory=list)
+    links: list[list[str]] = field(default_factory=list)
+    p2p: list[list[str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplerCost:
+    """What the sampler itself took during a launch; `call_seconds` was timed at its start, the median by call."""
+
+    cpu_seconds: float
+    sweeps: int
+    sweep_seconds_p50: float | None = None
+    sweep_seconds_p99: float | None = None
+    late_seconds_p99: float | None = None
+    dropped_ticks: int = 0
+    call_seconds: dict[str, float] = field(default_factory=dict)
+    slowed_calls: list[str] = field(default_factory=list)  # too slow for every sweep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +234,7 @@ class DeviceTelemetry:
     series: dict[str, list[float | None]] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     methods: dict[str, str] = field(default_factory=dict)  # what a metric really reads, where that differs by device
+    xids: list[tuple[int, int]] = field(default_factory=list)  # (time in ns, Xid) during the launch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +245,30 @@ class Telemetry:
     period_seconds: float | None = None
     reason: str | None = None
     devices: list[DeviceTelemetry] = field(default_factory=list)
+    system: GpuSystem | None = None
+    cost: SamplerCost | None = None
+    control: Round | None = None  # one more round, with the sampler off
+    series_file: str | None = None  # where the series are when they are not in `devices`; beside the journal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How the launches of the run were ordered, so that a reader can judge what drift may have done to them.
+
+    `position` is this launch's among all of the run. `waited_for_quiet_seconds` is None where nothing was waited for.
+    `until` is the half-width that intervals were to reach, as a fraction. `pair_id` is shared by the baseline's and
+    the gang's launch whose rounds alternated; `paired_as` says which of the two this one is.
+    """
+
+    order: Literal["interleaved", "case by case"]
+    seed: int
+    launches: int
+    position: int
+    until: float | None = None
+    waited_for_quiet_seconds: float | None = None
+    quiet: bool | None = None
+    pair_id: str | None = None
+    paired_as: Literal["baseline", "gang"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +329,7 @@ class RunRecord:
     telemetry: Telemetry = field(default_factory=Telemetry)
     outcome: Outcome
     checks: list[Check] = field(default_factory=list)
+    schedule: Schedule | None = None
 
 
 def to_json(record: RunRecord) -> str:

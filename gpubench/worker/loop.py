@@ -18,6 +18,13 @@ from gpubench.spec.messages import Built, Failed, Finish, Finished, RoundDone, R
 from gpubench.worker.__main__ import load_package
 from gpubench.worker.channel import Channel, die_with_parent
 
+# Whose variables change how fast a framework runs, or what it computes.
+VARIABLES = (
+    *("CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "NVIDIA_TF32", "TF_", "XLA_", "TORCH_", "PYTORCH_", "TORCHINDUCTOR_"),
+    *("MXNET_", "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "GLOO_", "PYTHONMALLOC", "PYTHONDEVMODE", "LD_PRELOAD"),
+    *("MALLOC_", "ASAN_OPTIONS"),
+)
+
 
 def main() -> None:
     """Carry out orders until told to finish. Ends by `os._exit`: a framework's own exit may hang for minutes."""
@@ -46,21 +53,33 @@ class Worker:
         if not isinstance(start, Start):
             return
         self.device = device = take_devices(self.channel, start)
+        while isinstance(start, Start):
+            finish = self.train(start, device)
+            start = self.channel.receive() if finish.another else None
+
+    def train(self, start: Start, device: ModuleType) -> Finish:
+        """Build one training, run its rounds and tell its end; returns the order that ended it."""
         self.phase = "build"
         strategy = import_module(f"{start.package}.{start.strategy_module}")
-        workload = import_module(f"{start.package}.{start.workload_module}")
+        workload: Any = import_module(f"{start.package}.{start.workload_module}")
+        if start.given_file is not None:
+            workload = _verification(start).Given(workload, start.case, start.given_file)
         with strategy.training(start.case, start.place, workload) as training:
             self.channel.send(
                 Built(
                     world_size=training.world_size(),
                     parameters=sum(int(array.size) for array in training.replicas()[0]),
                     samples_per_step=training.samples_per_step,
+                    macs=training.macs() if training.macs else None,
                 )
             )
-            last = self.rounds(training, device)
+            last, finish = self.rounds(training, device)
             self.phase = "stop"
             peak_bytes, peak_of = device.peak_memory()
             loss = None if last is None else training.loss(last)
+            if finish.export_folder is not None:
+                file = Path(finish.export_folder) / f"rank{start.place.rank}.npz"
+                _verification(start).export(training.replicas(), file)
             self.channel.send(
                 Finished(
                     loss_last=loss,
@@ -68,11 +87,13 @@ class Worker:
                     replica_digests=[digest(replica) for replica in training.replicas()],
                     peak_memory_bytes=peak_bytes,
                     peak_memory_of=peak_of,
+                    gradient_norm=training.gradient_norm(last) if training.gradient_norm and last is not None else None,
                 )
             )
+        return finish
 
-    def rounds(self, training: Training, device: ModuleType) -> Any:
-        """Run rounds on order, and return what the last step returned.
+    def rounds(self, training: Training, device: ModuleType) -> tuple[Any, Finish]:
+        """Run rounds on order, and return what the last step returned, and the order to finish.
 
         The clock is read with the devices idle at both edges. The harness sends an order to all ranks only once all
         have reported the round before, so the order is the barrier.
@@ -98,11 +119,11 @@ class Worker:
                     cpu_seconds=end_cpu - start_cpu,
                     steps=order.steps,
                     samples=order.steps * training.samples_per_step,
-                    loss=training.loss(result) if first else None,
+                    loss=training.loss(result) if first and order.steps else None,
                 )
             )
-            first = False
-        return result
+            first = first and not order.steps
+        return result, order
 
     def failure(self, error: BaseException) -> Failed:
         out_of_memory = isinstance(error, MemoryError) or (
@@ -131,12 +152,21 @@ def take_devices(channel: Channel, start: Start) -> ModuleType:
             pid=os.getpid(),
             python=sys.version.split()[0],
             versions=device.versions(),
-            environment=environment,
+            environment={**_variables_that_matter(), **environment},
             devices=device.observed(place),
             import_seconds=time.monotonic() - before,
         )
     )
     return device
+
+
+def _variables_that_matter() -> dict[str, str]:
+    """What the user's shell set of the variables that change how a framework runs."""
+    return {name: value for name, value in os.environ.items() if name.startswith(VARIABLES)}
+
+
+def _verification(start: Start) -> ModuleType:
+    return import_module(f"{start.package}.verification")
 
 
 def digest(replica: list[Any]) -> str:

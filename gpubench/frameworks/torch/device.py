@@ -28,8 +28,9 @@ def devices(place: Place) -> list[torch.device]:
     return [torch.device("cuda", place.all_devices.index(device)) for device in place.devices]
 
 
-def wait(result: torch.Tensor) -> None:
-    if result.is_cuda:
+def wait(result: object) -> None:
+    """Return once every device that this process uses is idle; on a CPU, operations end before they return."""
+    if torch.cuda.is_initialized():
         for index in range(torch.cuda.device_count()):
             if torch.cuda.memory_reserved(index):
                 torch.cuda.synchronize(index)
