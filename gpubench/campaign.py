@@ -42,7 +42,7 @@ class Campaign:
         self._launch_seconds: list[float] = []
 
     def run(self, earlier: Iterable[RunRecord] = ()) -> list[RunRecord]:
-        """The plan's launches, then pairs, then as many more as `until` asks for. `earlier` is what a resumed run has."""
+        """The plan's launches, then pairs, then as many more as `until` asks for; `earlier` ones are not run again."""
         self.records = list(earlier)
         known = {record.case for record in self.records if record.outcome.status == "skipped"}
         for skipped in self.cases.skipped:
@@ -119,9 +119,10 @@ class Campaign:
             baselines = {b.case.id for one in alone if one.case.id in wanted and (b := self._baseline_of(one))}
             block = [one for one in alone if one.case.id in wanted | baselines and one not in paired]
             pairs = [one for one in paired if one.case.id in wanted]
-            if not block and not pairs or self._spent():
+            if (not block and not pairs) or self._spent():
                 return
-            self._launches([pair for pair in missing(block, number, self.plan.seed, self.records) if pair[1] == number])
+            todo = missing(block, number, self.plan.seed, self.records)
+            self._launches([(one, launch) for one, launch in todo if launch == number])
             self.progress.expect(len(pairs))
             for one in pairs:
                 self._pair(one, number)
@@ -155,6 +156,7 @@ class Campaign:
             launches=self.plan.launches,
             position=len(self.records),
             until=self.plan.until,
+            batch_from=batch if isinstance(batch := self.plan.per_device_batch, str) else "asked or default",
         )
         if self.plan.wait_quiet_seconds is None or self.session.sampler is None:
             return schedule

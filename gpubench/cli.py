@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,6 +21,7 @@ from gpubench.spec.errors import GpubenchError, UsageError
 
 if TYPE_CHECKING:
     from gpubench.harness.plan import Cases, Plan
+    from gpubench.harness.session import Session
     from gpubench.spec.record import Machine, RunRecord
     from gpubench.store import Journal, Run
 
@@ -61,6 +64,15 @@ def fraction(ctx: click.Context, parameter: click.Parameter, value: str | None) 
         return float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
     except ValueError:
         raise UsageError(f"--{parameter.name} takes a share such as 1%; got {value!r}.") from None
+
+
+def batch(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
+    if value is None or value in ("auto", "knee"):
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise UsageError(f"--per-device-batch takes a number, auto or knee; got {value!r}.") from None
 
 
 def duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -185,7 +197,12 @@ def setup(frameworks: tuple[str, ...], device_kind: str) -> None:
 @click.option("--device-kind", type=click.Choice(["auto", "cpu", "gpu"]), help="GPUs or CPU shares.  [default: auto]")
 @click.option("--precision", callback=words, help="fp32, tf32, bf16.")
 @click.option("--scaling", callback=words, help="weak, strong.")
-@click.option("--per-device-batch", type=int, help="Samples that one device sees in a step.")
+@click.option(
+    "--per-device-batch",
+    callback=batch,
+    metavar="N|auto|knee",
+    help="Samples that one device sees in a step; auto: as many as fit; knee: the fewest that are nearly as fast.",
+)
 @click.option("--launches", type=int, help="Fresh process groups of each case.")
 @click.option("--save", "name", default="run", show_default=True, help="The run's name.")
 @click.option("--seed", type=int, help="Of the order of launches, and of data and weights.  [default: 0]")
@@ -250,7 +267,8 @@ def run(
     records = _run_all(cases, wanted, this, journal, quiet, journal.records if resume else [])
     _show([_as_run(journal, records)], as_json=False)
     click.echo(f"\nSaved in {journal.path}\nNext: gpubench report {journal.path} -o report.html", err=True)
-    if any(record.outcome.status not in ("ok", "skipped") for record in records):
+    last_word = {(record.case, record.launch): record.outcome.status for record in records}  # a resumed run tries again
+    if set(last_word.values()) - {"ok", "skipped"}:
         sys.exit(1)
 
 
@@ -303,7 +321,25 @@ def _run_all(
 
     progress = Quiet() if quiet else LineProgress()
     with Session(this, cases, wanted.timing, progress, doubts, logs=journal.log_folder()) as session:
+        if isinstance(wanted.per_device_batch, str):
+            cases = _with_found_batches(session, cases, wanted.per_device_batch == "knee", earlier, progress.note)
         return Campaign(session, cases, wanted, journal, progress, unresolved, noisy).run(earlier)
+
+
+def _with_found_batches(
+    session: Session, cases: Cases, for_knee: bool, earlier: list[RunRecord], tell: Callable[[str], None]
+) -> Cases:
+    """The cases at the batch that is found for each series; a resumed run keeps the one that it has."""
+    from gpubench.harness.batch import Search, series, with_batch
+    from gpubench.harness.plan import Cases
+
+    found = {
+        series(r.case): r.case.per_device_batch for r in earlier if r.outcome.status == "ok" and r.case.n_devices == 1
+    }
+    todo = [one for one in cases.runnable if series(one.case) not in found]
+    found |= Search(session.trial, session.machine.memory_bytes, tell, for_knee).run(todo)
+    runnable = [replace(one, case=with_batch(one.case, found[series(one.case)])) for one in cases.runnable]
+    return Cases(runnable, cases.skipped)
 
 
 def _show_plan(cases: Cases, wanted: Plan) -> None:

@@ -27,6 +27,7 @@ PRECISIONS = ("fp32", "tf32", "bf16")
 class Plan:
     """What to run. Empty tuples mean all there is; `devices` empty means 1, 2, 4, … up to what the machine has.
 
+    A `per_device_batch` of `auto` is the largest that fits, of `knee` the smallest that is nearly as fast as any.
     `until` is the half-width that intervals are to reach, as a fraction of the figure: more launches are added until
     they do. `paired` alternates the rounds of a gang and of its baseline; `auto` does so where launches differ much.
     """
@@ -38,7 +39,7 @@ class Plan:
     device_kind: str = "auto"
     precision: tuple[str, ...] = ("fp32",)
     scaling: tuple[Scaling, ...] = ("weak",)
-    per_device_batch: int | None = None
+    per_device_batch: int | Literal["auto", "knee"] | None = None
     launches: int = 3
     rounds: int = 5
     round_seconds: float = 1.0
@@ -198,7 +199,7 @@ def _check(plan: Plan) -> None:
     }.items():
         if value < 1:
             raise UsageError(f"{limit} must be 1 or more; got {value}.")
-    if plan.per_device_batch is not None and plan.per_device_batch < 1:
+    if isinstance(plan.per_device_batch, int) and plan.per_device_batch < 1:
         raise UsageError(f"per_device_batch must be 1 or more; got {plan.per_device_batch}.")
     if not 0 < plan.round_seconds < 3600:
         raise UsageError(f"round_seconds must be over 0 and under an hour; got {plan.round_seconds:g}.")
@@ -230,7 +231,8 @@ def _case(
 ) -> Case:
     cores = len(found[0].cores)
     memory = min((d.memory_bytes for d in found if d.memory_bytes), default=None)
-    batch = plan.per_device_batch or workload.default_batch(kind, cores, memory)
+    asked = plan.per_device_batch if isinstance(plan.per_device_batch, int) else None
+    batch = asked or workload.default_batch(kind, cores, memory)
     per_device = batch if scaling == "weak" else batch // count
     return Case(
         workload=workload.name,

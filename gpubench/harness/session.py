@@ -6,6 +6,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -69,6 +70,11 @@ class Session:
     def launch(self, runnable: Runnable, number: int, schedule: Schedule | None = None) -> RunRecord:
         """One fresh process group of a case, to its record."""
         return self._bench.run(self._launch(runnable), number, schedule)
+
+    def trial(self, runnable: Runnable) -> RunRecord:
+        """One short launch, to see whether a batch fits and about how fast it is."""
+        short = Timing(rounds=1, round_seconds=0.5, max_warm_up_seconds=30.0)
+        return replace(self._bench, timing=short).run(self._launch(runnable), 0)
 
     def launch_pair(
         self, baseline: Runnable, gang: Runnable, number: int, schedule: Schedule | None = None

@@ -267,6 +267,7 @@ class Schedule:
     until: float | None = None
     waited_for_quiet_seconds: float | None = None
     quiet: bool | None = None
+    batch_from: Literal["asked or default", "auto", "knee"] = "asked or default"
     pair_id: str | None = None
     paired_as: Literal["baseline", "gang"] | None = None
 

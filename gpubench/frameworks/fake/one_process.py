@@ -15,12 +15,14 @@ from gpubench.spec.framework import Training
 @contextmanager
 def training(case: Case, place: Place, workload: ModuleType) -> Iterator[Training]:
     misbehave(place, "build", 0)
+    if case.per_device_batch > BEHAVIOUR.get("largest_batch", case.per_device_batch):
+        raise RuntimeError("fake memory is full")
     steps = count()
 
     def step() -> float:
         index = next(steps)
         misbehave(place, "step", index)
-        advance(step_seconds(index, place, case.n_devices))
+        advance(step_seconds(index, place, case))
         losses: list[float] = BEHAVIOUR.get("loss", [2.3, 2.2, 2.1])
         return losses[min(index, len(losses) - 1)]
 
@@ -34,14 +36,14 @@ def training(case: Case, place: Place, workload: ModuleType) -> Iterator[Trainin
     misbehave(place, "stop", 0)
 
 
-def step_seconds(index: int, place: Place, n_devices: int) -> float:
+def step_seconds(index: int, place: Place, case: Case) -> float:
     """How long a step takes: known beforehand, so that every figure made of it can be worked out by hand."""
-    seconds: float = BEHAVIOUR.get("step_seconds", 0.1)
+    seconds: float = BEHAVIOUR.get("step_seconds", 0.1) + BEHAVIOUR.get("sample_seconds", 0.0) * case.per_device_batch
     seconds *= BEHAVIOUR.get("per_rank_factor", {}).get(str(place.rank), 1.0)
     if index < BEHAVIOUR.get("warm_up_steps", 0):
         seconds *= BEHAVIOUR.get("warm_up_factor", 3.0)
     jitter = BEHAVIOUR.get("jitter", [1.0])
     seconds *= jitter[index % len(jitter)]
-    if n_devices > 1:
+    if case.n_devices > 1:
         seconds += BEHAVIOUR.get("communication_seconds", 0.0)
     return seconds + (BEHAVIOUR.get("first_step_seconds", 0.0) if index == 0 else 0.0)

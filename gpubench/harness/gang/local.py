@@ -9,8 +9,9 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,13 +20,34 @@ import psutil
 
 import gpubench
 from gpubench.harness.gang.launch import GangError, Launch
-from gpubench.harness.outcomes import Ending, judge
+from gpubench.harness.outcomes import Ending, garbled, judge
 from gpubench.spec.messages import MESSAGE_FD_VARIABLE, Failed, Order, Report, from_line, to_line
 from gpubench.spec.record import Phase
 
 WORKER = Path(gpubench.__file__).parent / "worker" / "__main__.py"
 SETTLE_SECONDS = 1.0  # after one rank failed: time for the others' last words, which tell who was first
+END_SECONDS = 10.0  # after SIGKILL; a process that hangs within a driver may never end
 LONGEST_LINE = 1 << 20
+
+
+@contextlib.contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until the block is done: a second one must not undo what the first one asked for."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # they are never delivered here
+        return
+    arrived: list[int] = []
+    handlers = {
+        signum: signal.signal(signum, lambda number, frame: arrived.append(number))
+        for signum in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
+        for number in arrived[:1]:
+            signal.raise_signal(number)
 
 
 class Rank:
@@ -69,7 +91,7 @@ class Rank:
             self.process.stdin.flush()
 
     def read(self) -> bool:
-        """Take in what has arrived; False once the rank has closed its end."""
+        """Take in what has arrived; False once the rank has closed its end. ValueError where it is no message."""
         try:
             chunk = os.read(self.messages, 1 << 16)
         except BlockingIOError:
@@ -113,7 +135,8 @@ class Rank:
                 process.kill()
 
     def close(self) -> None:
-        self.process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_SECONDS)
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -174,7 +197,10 @@ class LocalGang:
                 until = deadline if failed_at is None else failed_at + SETTLE_SECONDS
                 for key, _ in selector.select(max(0.0, until - now)):
                     rank = key.data
-                    open_still = rank.read() if key.fd == rank.messages else True
+                    try:
+                        open_still = rank.read() if key.fd == rank.messages else True
+                    except (ValueError, RecursionError) as error:
+                        raise GangError(garbled(rank.ending(), len(self.ranks), phase, error)) from error
                     if key.fd == rank.end_fd or not open_still:
                         selector.unregister(key.fileobj)
                     ended = key.fd == rank.end_fd and not rank.reports
@@ -194,9 +220,10 @@ class LocalGang:
 
     def end(self) -> None:
         """End every process of the gang, and take its scratch folder away."""
-        for rank in self.ranks:
-            rank.kill()
-        for rank in self.ranks:
-            rank.close()
-        self.ranks = []
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        with interrupts_deferred():
+            for rank in self.ranks:
+                rank.kill()
+            for rank in self.ranks:
+                rank.close()
+            self.ranks = []
+            shutil.rmtree(self.scratch, ignore_errors=True)

@@ -1,0 +1,131 @@
+"""Which launches a run makes, in which order, and when it has made enough of them."""
+
+import re
+import sys
+
+import pytest
+
+from gpubench import store
+from gpubench.harness import quiet
+
+RANKS = ("run", "--frameworks", "fake", "--strategies", "ranks", "--devices", "1,2")
+
+
+@pytest.fixture
+def records(tmp_path):
+    return lambda word="last": store.load(store.find(word, tmp_path / "results")).records
+
+
+def test_launches_are_interleaved_and_the_seed_is_kept(gpubench, records):
+    gpubench(*RANKS, "--launches", "3", "--no-paired", "--seed", "7")
+    done = records()
+    assert [record.launch for record in done] == [1] * 3 + [2] * 3 + [3] * 3
+    assert {record.schedule.seed for record in done} == {7}
+    assert [record.schedule.position for record in done] == list(range(9))
+    assert {record.schedule.order for record in done} == {"interleaved"}
+
+
+def test_until_adds_launches_until_the_interval_is_narrow_enough(gpubench, records, monkeypatch, tmp_path):
+    # Launches that differ by 1 % or so: the fake reads its behaviour from a file that each start draws anew.
+    noisy = tmp_path / "noisy"
+    noisy.write_text(
+        "#!/bin/sh\n"
+        "r=$(od -An -N2 -tu2 /dev/urandom)\n"
+        'export GPUBENCH_FAKE="{\\"step_seconds\\": 0.1$(printf %05d $r)}"\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    noisy.chmod(0o755)
+    words = (*RANKS, "--launches", "2", "--no-paired", "--python", f"fake={noisy}")
+    done = gpubench(*words, "--until", "20%", "--budget", "120s", timeout=180)
+    assert done.returncode == 0, done.stderr
+    counts = {case: sum(r.case.id == case for r in records()) for case in {r.case.id for r in records()}}
+    assert min(counts.values()) >= 3  # no interval below three
+    assert max(counts.values()) < 40
+    assert {record.schedule.until for record in records()} == {0.2}
+
+
+def test_the_budget_ends_a_run_and_resume_goes_on(gpubench, records, tmp_path):
+    done = gpubench(*RANKS, "--launches", "2", "--no-paired", "--budget", "0s", "--save", "short")
+    assert "The budget is spent: 6 launches were not run; --resume runs them." in done.stderr
+    assert next((tmp_path / "results").rglob("*_short.jsonl")).read_text() == ""
+    done = gpubench(*RANKS, "--launches", "2", "--no-paired", "--resume", "short")
+    assert done.returncode == 0, done.stderr
+    assert len(records("short")) == 6
+
+
+def test_resume_repeats_nothing_that_is_done(gpubench, records):
+    gpubench(*RANKS, "--launches", "1", "--no-paired", "--save", "first")
+    before = [record.record_id for record in records("first")]
+    gpubench(*RANKS, "--launches", "2", "--no-paired", "--resume", "first")
+    after = records("first")
+    assert [record.record_id for record in after[:3]] == before
+    assert [record.launch for record in after] == [1, 1, 1, 2, 2, 2]
+
+
+def test_a_failed_launch_is_run_again_by_resume(gpubench, records, fake):
+    fake(misbehave={"rank": 1, "phase": "build", "how": "die"})
+    assert gpubench(*RANKS, "--launches", "1", "--no-paired", "--save", "first").returncode == 1
+    fake()
+    assert gpubench(*RANKS, "--launches", "1", "--no-paired", "--resume", "first").returncode == 0
+    by_status = [(r.case.id, r.outcome.status) for r in records("first") if "2x" in r.case.id]
+    assert [status for _, status in by_status] == ["rank_died", "ok"]
+
+
+def test_paired_rounds_take_turns(gpubench, records, fake):
+    fake(step_seconds=0.1, communication_seconds=0.025)
+    done = gpubench(*RANKS, "--launches", "3", "--paired")
+    assert done.returncode == 0, done.stderr
+    pairs = {}
+    for record in records():
+        if record.schedule.pair_id:
+            pairs.setdefault(record.schedule.pair_id, {})[record.schedule.paired_as] = record
+    assert len(pairs) == 3
+    for pair in pairs.values():
+        assert set(pair) == {"baseline", "gang"}
+        assert (pair["baseline"].case.strategy, pair["gang"].case.strategy) == ("single", "ranks")
+        assert len(pair["baseline"].rounds) == len(pair["gang"].rounds) == 5
+    assert re.search(r"ranks +2 .*0\.80 \[0\.80, 0\.80\]", done.stdout)
+
+
+def test_a_pair_whose_gang_dies_tells_which_half_it_was(gpubench, records, fake):
+    fake(misbehave={"rank": 1, "phase": "build", "how": "die"})
+    done = gpubench(*RANKS, "--launches", "1", "--paired")
+    assert done.returncode == 1
+    halves = {r.schedule.paired_as: r.outcome for r in records() if r.schedule.pair_id}
+    assert halves["gang"].status == "rank_died"
+    assert halves["baseline"].status == "interrupted"
+    assert "the other half of the pair" in halves["baseline"].message
+
+
+class Loads:
+    """A sampler whose readings are known: busy for the first so many looks."""
+
+    def __init__(self, busy_looks: int) -> None:
+        self.busy_looks = busy_looks
+
+    def latest(self):
+        self.busy_looks -= 1
+        return {"core 0": {"utilization_percent": 80.0 if self.busy_looks >= 0 else 1.0}}
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(quiet.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(quiet.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+
+
+def test_a_start_waits_until_the_devices_have_been_quiet_for_a_while(clock):
+    was_quiet, waited = quiet.wait(Loads(busy_looks=30), ["core 0"], limit_seconds=60)
+    assert was_quiet
+    assert waited == pytest.approx(29 * quiet.POLL_SECONDS + quiet.QUIET_SECONDS, abs=0.11)
+
+
+def test_a_start_does_not_wait_for_ever(clock):
+    assert quiet.wait(Loads(busy_looks=10_000), ["core 0"], limit_seconds=5) == (False, pytest.approx(5, abs=0.11))
+
+
+def test_a_device_that_cannot_be_read_is_not_waited_for(clock):
+    was_quiet, waited = quiet.wait(Loads(busy_looks=10_000), ["core 1"], limit_seconds=60)
+    assert was_quiet
+    assert waited <= quiet.QUIET_SECONDS + 0.11
