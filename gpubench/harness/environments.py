@@ -16,9 +16,11 @@ from pathlib import Path
 import platformdirs
 
 import gpubench
+from gpubench.harness.outcomes import printable
 from gpubench.spec.errors import GpubenchError
 from gpubench.spec.framework import Framework
 
+HEARTBEAT_SECONDS = 20
 MARKER = "gpubench-environment.json"
 WORKER = Path(gpubench.__file__).resolve().parent / "worker" / "__main__.py"
 
@@ -80,26 +82,37 @@ class Environment:
                 return time.monotonic() - began
             log(f"making a virtual environment, then installing {' '.join(requirements.read_text().split())}")
             shutil.rmtree(self.folder, ignore_errors=True)
-            self._run([sys.executable, "-m", "venv", str(self.folder)], "make a virtual environment")
-            pip = [str(self.python), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar=off"]
-            self._run([*pip, "--quiet", "-r", str(requirements)], "install " + self.framework.summary)
+            # Not the standard library's venv: Debian's Python cannot make one with pip in it.
+            virtualenv = [sys.executable, "-m", "virtualenv", "--quiet", "--no-periodic-update", str(self.folder)]
+            self._run(virtualenv, "make a virtual environment", log)
+            # Only what is imported is compiled, when it is: a third of the files at most.
+            pip = [str(self.python), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
+            self._run([*pip, "--quiet", "-r", str(requirements)], "install " + self.framework.summary, log)
             log("importing it for the first time")
-            self._run(discovery(self.python, self.framework), f"import {self.framework.name}")
+            self._run(discovery(self.python, self.framework), f"import {self.framework.name}", log)
             (self.folder / MARKER).write_text(
                 json.dumps({"requirements": requirements.read_text(), "python": sys.version.split()[0]})
             )
         return time.monotonic() - began
 
-    def _run(self, command: list[str], what: str) -> None:
+    def _run(self, command: list[str], what: str, log: Callable[[str], None]) -> None:
         with (self.folder.parent / f"{self.framework.name}.log").open("a") as output:
             output.write(f"$ {' '.join(command)}\n")
             output.flush()
-            code = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
-            ).returncode
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            began = time.monotonic()
+            while (code := _wait(process, HEARTBEAT_SECONDS)) is None:
+                log(f"still at it after {time.monotonic() - began:.0f} s")
         if code != 0:
-            log = Path(output.name)
-            tail = "\n".join("  " + line for line in log.read_text(errors="replace").splitlines()[-8:])
+            said = Path(output.name)
+            tail = "\n".join("  " + printable(line) for line in said.read_text(errors="replace").splitlines()[-8:])
             raise GpubenchError(
-                f"Could not {what} for {self.framework.name} (exit code {code}). The end of {log}:\n{tail}"
+                f"Could not {what} for {self.framework.name} (exit code {code}). The end of {said}:\n{tail}"
             )
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None

@@ -25,14 +25,15 @@ PRECISIONS = ("fp32", "tf32", "bf16")
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to run. Empty tuples mean all there is; `devices` empty means 1, 2, 4, … up to what the machine has.
+    """What to run. Empty means all there is; for `workloads` the suite's own, for `devices` 1, 2, 4, … up to all.
 
     A `per_device_batch` of `auto` is the largest that fits, of `knee` the smallest that is nearly as fast as any.
     `until` is the half-width that intervals are to reach, as a fraction of the figure: more launches are added until
     they do. `paired` alternates the rounds of a gang and of its baseline; `auto` does so where launches differ much.
     """
 
-    workloads: tuple[str, ...] = ("resnet20",)
+    suite: str = "quick"
+    workloads: tuple[str, ...] = ()
     frameworks: tuple[str, ...] = ()
     strategies: tuple[str, ...] = ()
     devices: tuple[int, ...] = ()
@@ -55,9 +56,15 @@ class Plan:
 
 
 SUITES = {
-    "quick": Plan(workloads=("resnet20",), devices=(1, 2), launches=3, rounds=5, round_seconds=0.8),
-    "standard": Plan(workloads=("mlp", "resnet20"), launches=5, rounds=10, round_seconds=2.0),
-    "full": Plan(workloads=("mlp", "resnet20", "resnet50"), launches=5, rounds=10, round_seconds=5.0),
+    "quick": Plan(suite="quick", devices=(1, 2), launches=3, rounds=5, round_seconds=0.8),
+    "standard": Plan(suite="standard", launches=5, rounds=10, round_seconds=2.0),
+    "full": Plan(suite="full", launches=5, rounds=10, round_seconds=5.0),
+}
+# What a suite runs where no workload is named. A model that keeps a GPU busy takes a CPU minutes.
+SUITE_WORKLOADS: dict[str, dict[str, tuple[str, ...]]] = {
+    "quick": {"cpu": ("resnet20",), "gpu": ("resnet50",)},
+    "standard": {"cpu": ("mlp", "resnet20"), "gpu": ("resnet20", "resnet50")},
+    "full": {"cpu": ("mlp", "resnet20", "resnet50"), "gpu": ("mlp", "resnet20", "resnet50")},
 }
 
 
@@ -110,7 +117,7 @@ def read_plan(path: Path, base: Plan) -> Plan:
         raise UsageError(f"Cannot read the plan {path}: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}.") from error
-    known = [field.name for field in fields(Plan)] + ["suite"]
+    known = [field.name for field in fields(Plan)]
     for key in content:
         if key not in known:
             raise UsageError(f"{path}: there is no setting {key!r}; {nearest(key, known)}")
@@ -145,7 +152,7 @@ def cases(plan: Plan, machine: Machine, interpreters: Interpreters, strict_devic
         what = "GPUs" if kind == "gpu" else "CPU shares of at least one core"
         raise UsageError(f"--devices {counts[-1]}: this machine has {most} {what}; ask for 1 to {most}.")
     found = machines.devices(kind, min(counts[-1], most), machine)
-    workloads = [registry.workload(name) for name in plan.workloads]
+    workloads = [registry.workload(name) for name in plan.workloads or SUITE_WORKLOADS[plan.suite][kind]]
     chosen = _strategies(plan)
     runnable: list[Runnable] = []
     skipped: list[Skipped] = []

@@ -34,9 +34,10 @@ def missing(
 
     A launch is done once a record says that the same case ended well on the same devices: it is not repeated. One that
     failed runs again, as with `make`: whoever continues a run has seen it fail, and may have mended the cause. Its
-    earlier record stays.
+    earlier record stays. A launch of a pair does not count: it ran beside another.
     """
-    done = {(record.case, tuple(record.devices), record.launch) for record in records if record.outcome.status == "ok"}
+    alone = (record for record in records if record.schedule is None or record.schedule.pair_id is None)
+    done = {(record.case, tuple(record.devices), record.launch) for record in alone if record.outcome.status == "ok"}
     return [
         (one, launch)
         for one, launch in interleaved(runnable, launches, seed)
