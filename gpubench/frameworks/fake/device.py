@@ -10,12 +10,13 @@ from typing import Any
 from gpubench.spec.case import Case, Place
 
 BEHAVIOUR: dict[str, Any] = json.loads(os.environ.get("GPUBENCH_FAKE", "{}"))
+REAL_TIME: bool = BEHAVIOUR.get("real_time", False)
 _now_ns = time.monotonic_ns()
 
 
 def monotonic_ns() -> int:
     """The worker's clock: it starts with the node's and then moves by whole steps only."""
-    return _now_ns
+    return time.monotonic_ns() if REAL_TIME else _now_ns
 
 
 def process_seconds() -> float:
@@ -29,6 +30,8 @@ _busy_cores = 1
 def advance(seconds: float) -> None:
     global _now_ns
     _now_ns += round(seconds * 1e9)
+    if REAL_TIME:
+        time.sleep(seconds)
 
 
 def take(case: Case, place: Place) -> None:
