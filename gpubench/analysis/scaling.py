@@ -3,7 +3,8 @@
 Throughput is samples counted over seconds of the slowest rank, over all timed rounds of a launch; across launches the
 median. Speed-up is throughput over the baseline's, scaling efficiency is speed-up over devices (Hoefler & Belli 2015,
 rule 1: the base case is stated). The baseline is `single` on one device: same workload, framework, precision, machine
-and scaling kind, and the same per-device batch (weak) or global batch (strong).
+and scaling kind, and the same per-device batch (weak) or global batch (strong). From three pairs of launches on whose
+rounds took turns, the speed-up is the median of the pairs' ratios.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from gpubench.analysis import stats
-from gpubench.analysis.checks import doubts, series_doubts, worst
+from gpubench.analysis.checks import doubts, sets_aside, worst
+from gpubench.analysis.checks.merge import beside_a_number, merged, unique
+from gpubench.analysis.checks.series import series_doubts
+from gpubench.analysis.pairs import pair_ratios
 from gpubench.analysis.stats import Interval, Launch
 from gpubench.analysis.usage import Usage, usage_of
 from gpubench.spec.case import Case
@@ -33,6 +37,14 @@ class LostLaunch:
 
 
 @dataclass(frozen=True)
+class SetAside:
+    """A launch that ended well on a machine that was not fit to measure: it is kept, and does not count."""
+
+    launch: int
+    check: Check
+
+
+@dataclass(frozen=True)
 class NoNumber:
     """Why a case has no headline number: in a word or two, and in full."""
 
@@ -47,18 +59,23 @@ class NoNumber:
 class CaseSummary:
     """All launches of one case on one machine. Names and units are those of every export; None is not measured.
 
-    Efficiencies are fractions (1.0 is perfect). `no_number` says why there is no headline number, where there is none.
+    Efficiencies are fractions (1.0 is perfect). `records` are all launches, `counted` those that the figures are made
+    of, with their rounds in `launches`; the others are in `lost` or `set_aside`. `no_number` says why there is no
+    headline number, where there is none; only then is one of `checks` severe.
     """
 
     case: Case
     machine: Machine
     records: tuple[RunRecord, ...]
+    counted: tuple[RunRecord, ...] = ()
     launches: tuple[Launch, ...] = ()
     lost: tuple[LostLaunch, ...] = ()
+    set_aside: tuple[SetAside, ...] = ()
     samples_per_second: float | None = None
     samples_per_second_interval: Interval | None = None
     speedup: float | None = None
     speedup_interval: Interval | None = None
+    pair_ratios: tuple[float, ...] = ()  # the speed-up of each pair of launches, where it was made from pairs
     own_scaling_efficiency: float | None = None  # against the strategy's own run on one device
     own_scaling_efficiency_interval: Interval | None = None
     first_step_seconds: float | None = None
@@ -111,30 +128,40 @@ def summarize(records: Iterable[RunRecord]) -> list[CaseSummary]:
 
 
 def _measured(records: Sequence[RunRecord]) -> CaseSummary:
-    """The case by itself: its launches, and no number where a launch is in severe doubt."""
+    """The case by itself: its launches, those that count, and no number where too few do or the work was not the same.
+
+    More than half of the launches that ended well must count: where most had to be set aside, the others were not
+    measured on a quiet machine either, only on one that stayed within the limits.
+    """
     records = sorted(records, key=lambda record: (record.launch, record.started_at))
     ended_well = [record for record in records if record.outcome.status == "ok"]
-    checks = [_unique([*doubts(record), *record.checks]) for record in ended_well]
-    launches = tuple(launch for record in ended_well if (launch := _launch(record)) is not None)
-    first_steps = [record.warmup.first_step_seconds for record in ended_well if record.warmup]
+    checks = [unique([*doubts(record), *record.checks]) for record in ended_well]
+    spoilt = [next(filter(sets_aside, found), None) for found in checks]
+    timed = [(record, _launch(record)) for record, check in zip(ended_well, spoilt, strict=True) if check is None]
+    counted = tuple(record for record, launch in timed if launch is not None)
+    launches = tuple(launch for _, launch in timed if launch is not None)
+    set_aside = tuple(SetAside(r.launch, check) for r, check in zip(ended_well, spoilt, strict=True) if check)
     summary = CaseSummary(
         case=records[0].case,
         machine=records[-1].machine,
         records=tuple(records),
+        counted=counted,
         launches=launches,
         lost=tuple(LostLaunch(r.launch, r.outcome) for r in records if r.outcome.status != "ok"),
-        first_step_seconds=_median(first_steps),
+        set_aside=set_aside,
+        first_step_seconds=_median(record.warmup.first_step_seconds for record in counted if record.warmup),
         launch_noise=stats.noise(launches),
-        usage=usage_of(ended_well),
-        checks=tuple(_merged(checks)),
+        usage=usage_of(counted),
+        checks=tuple(merged(checks)),
     )
-    reason = _no_number(summary)
+    reason = _no_number(summary, len(ended_well))
     if reason is not None:
         return replace(summary, no_number=reason)
     return replace(
         summary,
         samples_per_second=stats.median_rate(launches),
         samples_per_second_interval=stats.rate_interval(launches),
+        checks=tuple(beside_a_number(summary.checks, [(r.launch, r.check) for r in set_aside], len(ended_well))),
     )
 
 
@@ -147,10 +174,16 @@ def _launch(record: RunRecord) -> Launch | None:
     return Launch(samples, seconds)
 
 
-def _no_number(summary: CaseSummary) -> NoNumber | None:
-    severe = worst(summary.checks)
-    if severe is not None:
-        return _doubted_away(severe)
+def _no_number(summary: CaseSummary, n_ended_well: int) -> NoNumber | None:
+    unequal = worst(check for check in summary.checks if not sets_aside(check))
+    if unequal is not None:
+        return _doubted_away(unequal)
+    if 2 * len(summary.set_aside) >= n_ended_well > 0:
+        spoilt = next(filter(sets_aside, summary.checks))
+        if len(summary.set_aside) == n_ended_well:
+            return _doubted_away(spoilt)
+        count = f"{n_ended_well - len(summary.set_aside)} of {n_ended_well} launches count, it takes more than half"
+        return NoNumber(spoilt.name.replace("_", " "), f"{spoilt.message}; {count}")
     if summary.launches:
         return None
     if summary.lost:
@@ -172,10 +205,16 @@ def _compared(summary: CaseSummary, bases: dict[Series, CaseSummary]) -> CaseSum
         return replace(summary, baseline=baseline)
     if summary.is_baseline:
         return replace(summary, speedup=1.0)
-    changes: dict[str, float | Interval | None] = {}
+    changes: dict[str, float | Interval | tuple[float, ...] | None] = {}
     if baseline is not None and baseline.samples_per_second is not None:
-        changes["speedup"] = summary.samples_per_second / baseline.samples_per_second
-        changes["speedup_interval"] = stats.ratio_interval(summary.launches, baseline.launches)
+        ratios = pair_ratios(summary.counted, baseline.counted)
+        if len(ratios) >= stats.FEWEST_LAUNCHES:
+            changes["pair_ratios"] = ratios
+            changes["speedup"] = median(ratios)
+            changes["speedup_interval"] = stats.median_interval(ratios)
+        else:
+            changes["speedup"] = summary.samples_per_second / baseline.samples_per_second
+            changes["speedup_interval"] = stats.ratio_interval(summary.launches, baseline.launches)
     if own is not None and own is not summary and own.samples_per_second is not None:
         n = summary.case.n_devices
         interval = stats.ratio_interval(summary.launches, own.launches)
@@ -186,7 +225,7 @@ def _compared(summary: CaseSummary, bases: dict[Series, CaseSummary]) -> CaseSum
 
 def _doubted(summary: CaseSummary, found: Sequence[Check]) -> CaseSummary:
     """The case with the doubts of its series; a severe one takes the number away after all."""
-    checks = tuple(_unique([*summary.checks, *found]))
+    checks = tuple(unique([*summary.checks, *found]))
     severe = worst(found)
     if severe is None or summary.samples_per_second is None:
         return replace(summary, checks=checks)
@@ -198,30 +237,10 @@ def _doubted(summary: CaseSummary, found: Sequence[Check]) -> CaseSummary:
         samples_per_second_interval=None,
         speedup=None,
         speedup_interval=None,
+        pair_ratios=(),
         own_scaling_efficiency=None,
         own_scaling_efficiency_interval=None,
     )
-
-
-def _merged(launches: Sequence[Sequence[Check]]) -> list[Check]:
-    """Doubts of several launches as one list, a name once, with the number of launches where it is not all."""
-    by_name: dict[str, list[Check]] = defaultdict(list)
-    for checks in launches:
-        for check in checks:
-            by_name[check.name].append(check)
-    merged = []
-    for same in by_name.values():
-        if len(same) < len(launches):
-            count = f" (in {len(same)} of {len(launches)} launches)"
-            merged.append(replace(same[0], message=same[0].message + count))
-        else:
-            merged.append(same[0])
-    return sorted(merged, key=lambda check: ("severe", "warning", "note").index(check.severity))
-
-
-def _unique(checks: Iterable[Check]) -> list[Check]:
-    """The first check of each name: what is worked out now stands before what was written then."""
-    return list({check.name: check for check in reversed(list(checks))}.values())[::-1]
 
 
 def _median(values: Iterable[float | None]) -> float | None:

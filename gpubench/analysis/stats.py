@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 CONFIDENCE = 0.95
+POWER = 0.80  # how often a measurement with the launches needed should settle the question
 FEWEST_LAUNCHES = 3  # for any interval
 BOOTSTRAP_LAUNCHES = 10  # from here on a bootstrap of medians covers as it should
 _RESAMPLES = 2000
@@ -46,6 +47,11 @@ class Launch:
         """Total work over total time, the harmonic mean of the rounds' rates (Hoefler & Belli 2015, rule 3)."""
         return sum(self.samples) / sum(self.seconds)
 
+    @property
+    def rates(self) -> list[float]:
+        """Samples per second of each round."""
+        return [samples / seconds for samples, seconds in zip(self.samples, self.seconds, strict=True)]
+
 
 def median_rate(launches: Sequence[Launch]) -> float:
     """The median across launches of samples per second."""
@@ -53,13 +59,19 @@ def median_rate(launches: Sequence[Launch]) -> float:
 
 
 def rate_interval(launches: Sequence[Launch]) -> Interval | None:
-    """Of the throughput, in samples per second: Student's t on logs, or from 10 launches a bootstrap of the median."""
-    if len(launches) < FEWEST_LAUNCHES:
+    """Of the throughput, in samples per second."""
+    return median_interval([launch.samples_per_second for launch in launches])
+
+
+def median_interval(values: Sequence[float]) -> Interval | None:
+    """Of the median of one figure a launch: Student's t on logs, or from 10 launches a bootstrap of the median.
+
+    None under 3 launches.
+    """
+    if len(values) < FEWEST_LAUNCHES:
         return None
-    if len(launches) < BOOTSTRAP_LAUNCHES:
-        low, high = t_log_interval([launch.samples_per_second for launch in launches])
-        return Interval(float(low), float(high))
-    return _percentiles(np.median(_resampled(launches, np.random.default_rng(0)), axis=0))
+    interval = t_log_interval if len(values) < BOOTSTRAP_LAUNCHES else bootstrap_median_interval
+    return _around(median(values), interval(values))
 
 
 def ratio_interval(above: Sequence[Launch], below: Sequence[Launch]) -> Interval | None:
@@ -70,14 +82,9 @@ def ratio_interval(above: Sequence[Launch], below: Sequence[Launch]) -> Interval
     fewest = min(len(above), len(below))
     if fewest < FEWEST_LAUNCHES:
         return None
-    if fewest < BOOTSTRAP_LAUNCHES:
-        low, high = welch_log_ratio_interval(
-            [launch.samples_per_second for launch in above], [launch.samples_per_second for launch in below]
-        )
-        return Interval(float(low), float(high))
-    random = np.random.default_rng(0)
-    medians = [np.median(_resampled(launches, random), axis=0) for launches in (above, below)]
-    return _percentiles(medians[0] / medians[1])
+    rates = [[launch.samples_per_second for launch in launches] for launches in (above, below)]
+    interval = welch_log_ratio_interval if fewest < BOOTSTRAP_LAUNCHES else bootstrap_median_ratio_interval
+    return _around(median_rate(above) / median_rate(below), interval(*rates))
 
 
 def t_log_interval(values: ArrayLike) -> tuple[Floats, Floats]:
@@ -109,6 +116,23 @@ def welch_log_ratio_interval(above: ArrayLike, below: ArrayLike) -> tuple[Floats
     return np.exp(difference - half), np.exp(difference + half)
 
 
+def bootstrap_median_interval(values: ArrayLike) -> tuple[Floats, Floats]:
+    """Percentiles of the median of resampled launches, over the last axis.
+
+    Whole launches are drawn, with replacement, and keep their rounds. In a bootstrap of two levels this is the one
+    that varies as much as the measurement does: drawing rounds anew as well counts their noise twice, as it is in the
+    rates of the launches already (Davison & Hinkley 1997, section 3.8; Kalibera & Jones 2020, arXiv 2007.10899, for
+    the levels).
+    """
+    return _percentiles(_resampled_medians(values, np.random.default_rng(0)))
+
+
+def bootstrap_median_ratio_interval(above: ArrayLike, below: ArrayLike) -> tuple[Floats, Floats]:
+    """As `bootstrap_median_interval`, of the ratio of two medians, each side drawn for itself."""
+    random = np.random.default_rng(0)
+    return _percentiles(_resampled_medians(above, random) / _resampled_medians(below, random))
+
+
 def noise(launches: Sequence[Launch]) -> float | None:
     """Spread between launches: the standard deviation of the logs of their rates, close to their CV."""
     if len(launches) < 2:
@@ -117,39 +141,62 @@ def noise(launches: Sequence[Launch]) -> float | None:
 
 
 def launches_needed(ratio_noise: float, log_distance: float) -> int | None:
-    """Launches on each side until the interval of a ratio is expected to keep `log_distance` from its centre.
+    """Launches on each side until the interval of a ratio keeps clear of a limit, in four of five such measurements.
 
-    `ratio_noise` is the spread of one pair of launches, sqrt(s_a² + s_b²) on logs. The smallest k with
-    t(2k-2) ratio_noise / sqrt(k) <= log_distance; None beyond 100, where more launches are not the remedy.
+    `ratio_noise` is the spread of one pair of launches, sqrt(s_a² + s_b²) on logs; `log_distance` is how far the ratio
+    is from the limit. The smallest k with (t(0.975) + t(0.8)) ratio_noise / sqrt(k) <= log_distance, of 2k-2 degrees
+    of freedom (Student's t for the usual size of a sample at 80 % power); None beyond 100, where more launches are not
+    the remedy.
     """
     for k in range(FEWEST_LAUNCHES, 101):
-        if float(_t(2 * k - 2)) * ratio_noise / math.sqrt(k) <= log_distance:
+        quantiles = _t(2 * k - 2) + stdtrit(2 * k - 2, POWER)
+        if float(quantiles) * ratio_noise / math.sqrt(k) <= log_distance:
             return k
     return None
 
 
-def _resampled(launches: Sequence[Launch], random: np.random.Generator) -> Floats:
-    """Rates of resampled launches, shape (launches, resamples): launches with replacement, then rounds within each.
+def trend(x: ArrayLike, rates: ArrayLike) -> float:
+    """By how much the log of `rates` changes from the first x to the last, on the least-squares line."""
+    x, logs = np.asarray(x, dtype=float), np.log(np.asarray(rates, dtype=float))
+    centred = x - x.mean()
+    return float(centred @ logs / (centred @ centred) * (x[-1] - x[0]))
 
-    The hierarchical bootstrap of Kalibera & Jones 2020 (arXiv 2007.10899): what varied in the measurement varies in
-    the resample, at each level.
+
+def clear_slope(x: Floats, y: Floats, n_means: int) -> float | None:
+    """The least-squares slope of y over x, both centred group by group, where it stands out from the noise; else None.
+
+    `n_means` is how many groups were centred: each costs a degree of freedom, as the slope does. At 99 %, since every
+    run is tested; under 3 degrees of freedom nothing stands out.
     """
-    k = len(launches)
-    picked = random.integers(k, size=(k, _RESAMPLES))
-    rates = np.empty((k, _RESAMPLES))
-    for index, launch in enumerate(launches):
-        here = picked == index
-        n_rounds = len(launch.samples)
-        rounds = random.integers(n_rounds, size=(int(here.sum()), n_rounds))
-        samples, seconds = np.asarray(launch.samples, dtype=float), np.asarray(launch.seconds)
-        rates[here] = samples[rounds].sum(axis=1) / seconds[rounds].sum(axis=1)
-    return rates
+    freedom, spread = len(x) - n_means - 1, float(x @ x)
+    if freedom < 3 or spread <= 0:
+        return None
+    slope = float(x @ y) / spread
+    residual = y - slope * x
+    error = math.sqrt(float(residual @ residual) / freedom / spread)
+    return slope if abs(slope) > float(stdtrit(freedom, 0.995)) * error else None
 
 
-def _percentiles(values: Floats) -> Interval:
+def _resampled_medians(values: ArrayLike, random: np.random.Generator) -> Floats:
+    """Medians of launches drawn with replacement; `values` (…, k), medians (…, resamples)."""
+    rates = np.asarray(values, dtype=float)
+    k = rates.shape[-1]
+    medians: Floats = np.median(rates[..., random.integers(k, size=(_RESAMPLES, k))], axis=-1)
+    return medians
+
+
+def _percentiles(values: Floats) -> tuple[Floats, Floats]:
     tail = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(values, [tail, 100 - tail])
-    return Interval(float(low), float(high))
+    low, high = np.percentile(values, [tail, 100 - tail], axis=-1)
+    return low, high
+
+
+def _around(figure: float, bounds: tuple[Floats, Floats]) -> Interval:
+    """The interval, widened where it does not hold the figure that it stands beside.
+
+    Figures are medians and t intervals are of means: where launches fall into two camps, they can part.
+    """
+    return Interval(min(float(bounds[0]), figure), max(float(bounds[1]), figure))
 
 
 def _t(freedom: ArrayLike) -> Floats:

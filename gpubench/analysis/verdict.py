@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import stdev
 from typing import Literal
 
 from gpubench.analysis import stats
@@ -61,10 +62,17 @@ def judge(summary: CaseSummary) -> Verdict:
 
 
 def _launches_hint(summary: CaseSummary, baseline: CaseSummary, speedup: float) -> str:
-    noises = [stats.noise(summary.launches), stats.noise(baseline.launches)]
     distance = abs(math.log(speedup / (1 + MARGIN)))
-    needed = stats.launches_needed(math.hypot(*(noise or 0.0 for noise in noises)), distance) if distance else None
+    needed = stats.launches_needed(_ratio_noise(summary, baseline), distance) if distance else None
     if needed is None:
         return "launches differ too much for more of them to settle it: look for other load on the machine"
-    needed = max(needed, 1 + min(len(summary.launches), len(baseline.launches)))
-    return f"about {needed} launches of each would settle it at this noise"
+    had = len(summary.pair_ratios) or min(len(summary.launches), len(baseline.launches))
+    what = "pairs of launches" if summary.pair_ratios else "launches of each"
+    return f"about {max(needed, had + 1)} {what} would settle it at this noise"
+
+
+def _ratio_noise(summary: CaseSummary, baseline: CaseSummary) -> float:
+    """Spread of the ratio of one launch to one launch: of the pairs, or of both sides together."""
+    if summary.pair_ratios:
+        return stdev(map(math.log, summary.pair_ratios))
+    return math.hypot(*(stats.noise(one.launches) or 0.0 for one in (summary, baseline)))

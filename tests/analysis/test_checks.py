@@ -1,4 +1,4 @@
-"""Every doubt is raised when it should be, and none where a thing was not observed."""
+"""Every doubt about a launch is raised when it should be, and none where a thing was not observed."""
 
 import subprocess
 import sys
@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
-from gpubench.analysis.checks import doubts
-from gpubench.analysis.scaling import summarize
+from gpubench.analysis.checks import CONDITIONS, doubts
 from gpubench.spec.record import Observed, RunRecord, Telemetry
-from tests.builders import make_case, make_launches, make_lost, make_record
+from tests.analysis.test_load import loaded
+from tests.builders import make_case, make_lost, make_record
 
 
 def names(record: RunRecord) -> list[str]:
     return [check.name for check in doubts(record)]
+
+
+def severities(record: RunRecord) -> dict[str, str]:
+    return {check.name: check.severity for check in doubts(record)}
 
 
 def observing(record: RunRecord, **observed: Any) -> RunRecord:
@@ -22,13 +26,19 @@ def observing(record: RunRecord, **observed: Any) -> RunRecord:
 
 
 def with_rounds(record: RunRecord, **changes: Any) -> RunRecord:
-    return replace(record, rounds=[replace(each, **changes) for each in record.rounds])
+    """The fields of all rounds replaced; `lasting` seconds from start to end."""
+    lasting = changes.pop("lasting", None)
+    rounds = [replace(each, **changes) for each in record.rounds]
+    if lasting is not None:
+        rounds = [replace(each, end_ns=each.start_ns + round(lasting * 1e9)) for each in rounds]
+    return replace(record, rounds=rounds)
 
 
 TWO = make_record(make_case("ddp", 2))
 ONE_PROCESS = make_record(make_case("mirrored", 2, framework="tensorflow"), ranks=1)
 WIDE = make_record(replace(make_case("mirrored", 2), cores_per_device=4), ranks=1)
 GPUS = make_record(make_case("ddp", 2, device_kind="gpu"))
+ONE_GPU = make_record(make_case(device_kind="gpu"))
 
 
 @pytest.mark.parametrize("record", [TWO, ONE_PROCESS, WIDE, GPUS, make_record()])
@@ -51,21 +61,26 @@ def test_a_launch_that_failed_has_no_number_to_doubt():
     [
         ("world_size", "severe", observing(TWO, world_size=1)),
         ("wrong_devices", "severe", observing(TWO, device_ids=["cores 0-1"])),
+        ("wrong_devices", "severe", observing(GPUS, device_ids=["0000:17:00.0", "0000:17:00.0"])),
         ("samples_counted", "severe", with_rounds(TWO, samples=1)),
+        ("time_does_not_add_up", "severe", with_rounds(GPUS, lasting=1.0)),
+        ("time_does_not_add_up", "severe", with_rounds(ONE_GPU, lasting=4.0)),
         ("replicas_differ", "severe", observing(TWO, replicas_equal=False)),
-        ("loss_not_finite", "severe", observing(TWO, loss_last=None)),
+        ("loss_not_finite", "severe", observing(TWO, loss_last=None, loss_finite=False)),
         ("loss_not_finite", "severe", observing(TWO, loss_last=float("nan"))),
         ("loss_did_not_fall", "warning", observing(TWO, loss_last=2.3)),
         ("parameters", "severe", observing(TWO, parameters=1)),
         ("no_steady_state", "severe", replace(TWO, warmup=replace(TWO.warmup, steady=False))),
-        ("shares_not_used", "severe", with_rounds(ONE_PROCESS, rank_seconds=[2.0], rank_cpu_seconds=[2.2])),
-        ("shares_not_used", "severe", with_rounds(WIDE, rank_seconds=[2.0], rank_cpu_seconds=[8.0])),
         ("too_many_cores", "severe", with_rounds(TWO, rank_seconds=[2.0, 2.0], rank_cpu_seconds=[2.0, 3.0])),
-        ("utilization_zero", "warning", make_record(make_case(device_kind="gpu"), utilization_percent=0.0)),
         ("imbalance", "warning", with_rounds(GPUS, rank_seconds=[2.0, 1.7], rank_cpu_seconds=[])),
-        ("sampled_other_devices", "warning", replace(TWO, telemetry=make_record(make_case()).telemetry)),
+        ("utilization_zero", "warning", make_record(ONE_GPU.case, utilization_percent=0.0)),
+        ("sampled_other_devices", "warning", replace(GPUS, telemetry=ONE_GPU.telemetry)),
+        ("foreign_load", "warning", loaded([[95.0]], [[1.7]])),  # 1.9 s busy, 1.7 s ours: 10 %
+        ("foreign_load", "severe", loaded([[95.0]], [[1.2]])),  # 1.9 s busy, 1.2 s ours: 35 %
+        ("stolen_time", "warning", loaded([[90.0]], [[1.8]], steal=[10.0])),
+        ("stolen_time", "severe", loaded([[60.0]], [[1.2]], steal=[40.0])),
     ],
-)
+)  # fmt: skip
 def test_each_doubt_is_raised_with_its_severity_and_a_remedy(name, severity, record):
     [check] = doubts(record)
     assert (check.name, check.severity) == (name, severity)
@@ -76,59 +91,108 @@ def test_each_doubt_is_raised_with_its_severity_and_a_remedy(name, severity, rec
 @pytest.mark.parametrize(
     "record",
     [
-        with_rounds(ONE_PROCESS, rank_seconds=[2.0], rank_cpu_seconds=[2.4]),
-        with_rounds(TWO, rank_seconds=[2.0, 1.9], rank_cpu_seconds=[2.0, 1.9]),
+        loaded([[60.0], [60.0]], [[2.4]]),  # one process, two cores, 1.2 of them busy
+        with_rounds(TWO, rank_seconds=[1.9, 1.8], rank_cpu_seconds=[1.9, 1.8]),
+        with_rounds(GPUS, lasting=3.0),  # two ranks that started a second apart
         observing(GPUS, device_ids=["0000:17:00.0", "0000:65:00.0"]),  # PCI addresses say nothing against UUIDs
+        observing(TWO, loss_last=None),  # not told, which is not the same as not finite
+        observing(TWO, loss_finite=True),
+        loaded([[95.0]], [[1.82]]),  # 1.9 s busy, 1.82 s ours: 4 %, which the timer may make
+        loaded([[90.0]], [[1.8]], steal=[4.0]),
     ],
 )
 def test_what_is_within_its_limit_raises_no_doubt(record):
     assert names(record) == []
 
 
+def test_foreign_load_names_the_rounds_that_it_fell_into_and_is_judged_by_their_mean():
+    # none, none, and 50 % of a round of 2 s: 1 of 6 s
+    [check] = doubts(loaded([[95.0, 95.0, 95.0]], [[1.9], [1.9], [0.9]]))
+    assert (check.name, check.severity) == ("foreign_load", "warning")
+    assert "17 % of the cores' time" in check.message
+    assert "in round 2 of 3" in check.message
+
+
+def test_shares_that_lay_idle_on_a_quiet_machine_were_not_used():
+    # two cores: 2.1 of 4 core-seconds busy, 2.0 of them ours: nobody else had the other share
+    assert severities(loaded([[52.0], [53.0]], [[2.0]])) == {"shares_not_used": "severe"}
+
+
+def test_where_others_had_the_cores_it_cannot_be_told_whether_shares_were_used():
+    # two cores: 3.8 of 4 core-seconds busy, 1.32 of them ours: 62 % went to others
+    found = loaded([[95.0], [95.0]], [[1.32]])
+    assert severities(found) == {"shares_not_used": "warning", "foreign_load": "severe"}
+    assert "62 %" in next(check.message for check in doubts(found) if check.name == "shares_not_used")
+
+
+def test_where_the_host_gave_the_cores_to_others_it_cannot_be_told_whether_shares_were_used():
+    found = loaded([[50.0], [50.0]], [[2.0]], steal=[20.0])
+    assert severities(found) == {"shares_not_used": "warning", "stolen_time": "warning"}
+
+
+def test_without_telemetry_it_cannot_be_told_whether_shares_were_used():
+    found = replace(loaded([[50.0], [50.0]], [[2.0]]), telemetry=Telemetry(reason="not sampled"))
+    assert severities(found) == {"shares_not_used": "warning"}
+
+
+def test_wide_shares_that_were_not_used_are_found():
+    seconds = WIDE.rounds[0].seconds
+    half = with_rounds(WIDE, rank_cpu_seconds=[4 * seconds])
+    quiet = replace(
+        half,
+        telemetry=replace(
+            half.telemetry,
+            devices=[
+                replace(device, rounds=[replace(each, utilization_percent=50.0) for each in device.rounds])
+                for device in half.telemetry.devices
+            ],
+        ),
+        devices=[replace(device, cores=tuple(range(4 * i, 4 * i + 4))) for i, device in enumerate(half.devices)],
+    )
+    assert severities(quiet)["shares_not_used"] == "severe"
+
+
+@pytest.mark.parametrize(
+    ("environment", "severity"),
+    [
+        ({"CUDA_LAUNCH_BLOCKING": "1"}, "severe"),
+        ({"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}, "severe"),
+        ({"MXNET_ENGINE_TYPE": "NaiveEngine"}, "severe"),
+        ({"TF_CPP_MAX_VLOG_LEVEL": "3"}, "severe"),
+        ({"LD_PRELOAD": "/usr/lib/libasan.so.8"}, "severe"),
+        ({"LD_PRELOAD": "/usr/lib/libjemalloc.so"}, "warning"),
+        ({"NCCL_P2P_DISABLE": "1"}, "warning"),
+        ({"TF_ENABLE_ONEDNN_OPTS": "0"}, "warning"),
+        ({"XLA_FLAGS": "--xla_gpu_autotune_level=2 --xla_dump_to=/tmp/x"}, "warning"),
+        ({"NCCL_P2P_DISABLE": "1", "CUDA_LAUNCH_BLOCKING": "1"}, "severe"),
+    ],
+)
+def test_variables_that_slow_a_framework_down_are_named_with_what_they_do(environment, severity):
+    [check] = doubts(replace(TWO, environment=environment))
+    assert (check.name, check.severity) == ("debug_environment", severity)
+    for name, value in environment.items():
+        assert f"{name}={value}" in check.message
+        assert name in check.remedy
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"CUDA_LAUNCH_BLOCKING": "0", "NCCL_P2P_DISABLE": "", "PYTHONDEVMODE": "off"},
+        {"TORCH_DISTRIBUTED_DEBUG": "INFO", "NCCL_DEBUG": "WARN", "TF_CPP_MIN_LOG_LEVEL": "2"},
+        {"OMP_NUM_THREADS": "1", "TF_CPP_MAX_VLOG_LEVEL": "0", "TF_ENABLE_ONEDNN_OPTS": "1", "LD_PRELOAD": ""},
+        {"MXNET_ENGINE_TYPE": "ThreadedEnginePerDevice", "XLA_FLAGS": "--xla_gpu_autotune_level=2"},
+    ],
+)
+def test_variables_that_do_no_harm_are_left_alone(environment):
+    assert doubts(replace(TWO, environment=environment)) == []
+
+
+def test_what_spoils_one_launch_and_what_spoils_the_work_are_told_apart():
+    assert {"foreign_load", "no_steady_state"} <= CONDITIONS
+    assert not {"world_size", "replicas_differ", "parameters", "samples_counted", "loss_not_finite"} & CONDITIONS
+
+
 def test_the_checks_import_neither_numpy_nor_pandas():
     code = "import gpubench.analysis.checks, sys; print({'numpy', 'pandas', 'scipy'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
-
-
-def series(*rates: float, software: dict[str, str] | None = None, launches: int = 3) -> list[RunRecord]:
-    records = make_launches(make_case("single", 1), [100.0] * launches)
-    for doublings, rate in enumerate(rates):
-        changes: dict[str, Any] = {} if software is None else {"software": software}
-        records += make_launches(make_case("ddp", 2 * 2**doublings), [rate] * launches, **changes)
-    return records
-
-
-def series_names(records: list[RunRecord]) -> dict[int, list[str]]:
-    return {
-        s.case.n_devices: [check.name for check in s.checks] for s in summarize(records) if s.case.strategy == "ddp"
-    }
-
-
-def test_a_sound_series_raises_no_doubt():
-    assert series_names(series(190.0, 370.0)) == {2: [], 4: []}
-
-
-def test_throughput_that_falls_with_devices_is_said_and_the_number_stays():
-    records = series(190.0, 150.0)
-    assert series_names(records) == {2: [], 4: ["throughput_falls"]}
-    assert all(summary.samples_per_second for summary in summarize(records))
-
-
-def test_an_efficiency_that_may_still_be_one_is_a_warning_only():
-    records = make_launches(make_case("single", 1), [90.0, 100.0, 110.0])
-    records += make_launches(make_case("ddp", 2), [200.0, 216.0, 240.0])
-    [two] = [summary for summary in summarize(records) if summary.case.n_devices == 2]
-    assert {check.name: check.severity for check in two.checks}["efficiency_above_one"] == "warning"
-    assert two.samples_per_second == pytest.approx(216)
-
-
-def test_two_versions_in_one_series_are_no_comparison():
-    records = series(190.0, software={"torch": "9.9.9"})
-    assert series_names(records) == {2: ["mixed_software"]}
-    [two] = [summary for summary in summarize(records) if summary.case.n_devices == 2]
-    assert two.speedup is None
-
-
-def test_launches_that_differ_too_much_are_said():
-    [summary] = summarize(make_launches(make_case(), [90.0, 100.0, 112.0]))
-    assert [check.name for check in summary.checks] == ["noisy_launches"]

@@ -43,7 +43,13 @@ def test_the_headline_is_the_median_across_launches():
 def test_a_round_takes_as_long_as_its_slowest_rank():
     seconds, cpu_seconds = [6.0, 6.4], [6.0, 6.0]
     slow = Round(
-        index=0, start_ns=0, end_ns=1, steps=10, samples=640, rank_seconds=seconds, rank_cpu_seconds=cpu_seconds
+        index=0,
+        start_ns=0,
+        end_ns=6_400_000_000,
+        steps=10,
+        samples=640,
+        rank_seconds=seconds,
+        rank_cpu_seconds=cpu_seconds,
     )
     [summary] = summarize([replace(make_record(make_case("ddp", 2)), rounds=[slow])])
     assert summary.samples_per_second == pytest.approx(100)
@@ -97,21 +103,89 @@ def test_under_three_launches_there_is_a_number_but_no_interval():
     assert two.scaling_efficiency_interval is None
 
 
-def test_one_launch_in_severe_doubt_takes_the_headline_away():
+def unsteady(record: RunRecord) -> RunRecord:
+    assert record.warmup is not None
+    return replace(record, warmup=replace(record.warmup, steady=False, verdict="step times kept falling"))
+
+
+def test_a_launch_under_bad_conditions_is_set_aside_and_the_others_count():
+    records = make_launches(make_case("ddp", 2), [180.0, 182.0, 90.0])
+    records[-1] = unsteady(records[-1])
+    [summary] = summarize(records)
+    assert summary.samples_per_second == pytest.approx(181)
+    assert [launch.samples_per_second for launch in summary.launches] == pytest.approx([180, 182])
+    assert [record.launch for record in summary.counted] == [0, 1]
+    assert [(one.launch, one.check.name) for one in summary.set_aside] == [(2, "no_steady_state")]
+    assert len(summary.records) == 3
+    assert summary.samples_per_second_interval is None  # two launches give none
+
+
+def test_a_launch_set_aside_is_told_and_nothing_beside_a_number_is_severe():
+    records = make_launches(make_case("ddp", 2), [180.0, 182.0, 90.0])
+    [summary] = summarize([*records[:2], unsteady(records[2])])
+    told, why = summary.checks
+    assert (told.name, told.severity) == ("launches_set_aside", "warning")
+    assert told.message == "2 of 3 launches count; set aside: launch 2 for no steady state"
+    assert (why.name, why.severity) == ("no_steady_state", "warning")
+    assert why.message == "step times kept falling (in 1 of 3 launches)"
+
+
+def test_where_half_of_the_launches_are_set_aside_there_is_no_number():
+    records = make_launches(make_case("ddp", 2), [180.0, 182.0, 90.0, 91.0])
+    [summary] = summarize([*records[:2], *map(unsteady, records[2:])])
+    assert summary.samples_per_second is None
+    assert summary.scaling_efficiency is None
+    assert summary.no_number is not None
+    assert summary.no_number.name == "no steady state"
+    assert summary.no_number.message.endswith("; 2 of 4 launches count, it takes more than half")
+    assert summary.checks[0].severity == "severe"
+
+
+def test_where_all_launches_are_set_aside_the_reason_stands_alone():
+    [summary] = summarize([unsteady(record) for record in make_launches(make_case(), [100.0] * 3)])
+    assert str(summary.no_number) == "no steady state: step times kept falling"
+
+
+def test_unequal_work_in_one_launch_takes_the_headline_away():
     records = two_devices()
-    unsteady = replace(records[-1].warmup, steady=False, verdict="step times kept falling")
-    records[-1] = replace(records[-1], warmup=unsteady)
+    records[-1] = replace(records[-1], observed=replace(records[-1].observed, replicas_equal=False))
     two = summary_of(records, "ddp", 2)
     assert two.samples_per_second is None
     assert two.scaling_efficiency is None
-    assert str(two.no_number) == "no steady state: step times kept falling (in 1 of 3 launches)"
+    assert two.no_number is not None
+    assert two.no_number.name == "replicas differ"
+    assert two.no_number.message.endswith("(in 1 of 3 launches)")
 
 
-def test_a_severe_check_written_at_run_time_counts_too():
-    check = Check(name="foreign_load", severity="severe", message="another process took 40 % of core 0")
+def test_unequal_work_comes_before_bad_conditions():
+    records = [unsteady(record) for record in make_launches(make_case(), [100.0] * 3)]
+    records[-1] = replace(records[-1], observed=replace(records[-1].observed, world_size=7))
+    [summary] = summarize(records)
+    assert summary.no_number is not None
+    assert summary.no_number.name == "world size"
+
+
+def test_a_baselines_launches_that_were_set_aside_do_not_count_in_the_speedup():
+    records = make_launches(make_case("single", 1), [100.0, 100.0, 40.0])
+    records[-1] = unsteady(records[-1])
+    two = summary_of(records + make_launches(make_case("ddp", 2), [180.0] * 3), "ddp", 2)
+    assert two.speedup == pytest.approx(1.8)
+    assert two.speedup_interval is None
+
+
+@pytest.mark.parametrize("name", ["foreign_load", "a_doubt_of_another_version"])
+def test_a_severe_check_written_at_run_time_counts_too(name):
+    check = Check(name=name, severity="severe", message="another process took 40 % of core 0")
     [summary] = summarize([make_record(checks=[check])])
     assert summary.samples_per_second is None
     assert summary.checks == (check,)
+
+
+def test_a_severe_check_that_is_not_known_takes_the_case():
+    records = make_launches(make_case(), [100.0] * 3)
+    strange = Check(name="a_doubt_of_another_version", severity="severe", message="who knows")
+    [summary] = summarize([*records[:2], replace(records[2], checks=[strange])])
+    assert summary.samples_per_second is None
 
 
 def test_what_is_compared_with_a_baseline_without_a_number_has_no_speedup():

@@ -1,0 +1,52 @@
+"""Every record is doubted. Each doubt has a severity and a remedy.
+
+Doubts are of two kinds. *Equal work*: the launch did something other than the case says, in devices, samples, model
+or training. One severe doubt of this kind, in any launch, takes the headline number of the case away: whatever went
+wrong may have gone wrong unseen in the others. *Conditions*: the launch did the right work on a machine that was not
+fit to measure. A severe one sets that launch aside; the case keeps its number while more than half of its launches
+count.
+
+What was not observed is not doubted: an absent value raises no alarm. Standard library only, so that the harness can
+ask while it runs; `checks.series`, which sees launches and cases together, needs numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpubench.analysis.checks import environment, gpu, host, work
+from gpubench.analysis.checks.limits import EFFICIENCY_LIMIT, IMBALANCE_LIMIT, NOISE_LIMIT
+from gpubench.spec.record import Check, RunRecord
+
+__all__ = ["CONDITIONS", "EFFICIENCY_LIMIT", "IMBALANCE_LIMIT", "NOISE_LIMIT", "doubts", "sets_aside", "worst"]
+
+# The doubts of the second kind that can be severe. Whatever is not named here is of the first: a doubt written by
+# another version must not be taken for harmless.
+CONDITIONS = frozenset(
+    {
+        "no_steady_state",
+        "foreign_load",
+        "stolen_time",
+        "debug_environment",
+        "device_shared",
+        "throttled",
+        "device_errors",
+    }
+)
+
+
+def doubts(record: RunRecord) -> list[Check]:
+    """The doubts about one launch that ended well; one that did not has no number to doubt."""
+    if record.outcome.status != "ok":
+        return []
+    return [check for group in (work, host, environment, gpu) for doubt in group.DOUBTS for check in doubt(record)]
+
+
+def worst(checks: Iterable[Check]) -> Check | None:
+    """The first severe check, if any."""
+    return next((check for check in checks if check.severity == "severe"), None)
+
+
+def sets_aside(check: Check) -> bool:
+    """Whether the check takes its launch away, and not the whole case."""
+    return check.severity == "severe" and check.name in CONDITIONS

@@ -1,0 +1,73 @@
+"""Whether the machine let the launch be measured: steady steps, cores of its own, ranks in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from gpubench.analysis.checks.limits import IMBALANCE_LIMIT, LOAD_SEVERE, LOAD_WARNING
+from gpubench.analysis.checks.work import by_rank
+from gpubench.analysis.load import RoundLoad, mean_load, round_loads
+from gpubench.spec.record import Check, RunRecord
+
+
+def _steady_state(record: RunRecord) -> Iterator[Check]:
+    if record.warmup is not None and not record.warmup.steady:
+        yield Check(
+            name="no_steady_state",
+            severity="severe",
+            message=record.warmup.verdict or f"step times did not settle in {record.warmup.steps} warm-up steps",
+            remedy="stop other work on the machine, or allow a longer warm-up",
+        )
+
+
+def _foreign_load(record: RunRecord) -> Iterator[Check]:
+    yield from _load(
+        round_loads(record),
+        "foreign",
+        name="foreign_load",
+        who="other processes took",
+        remedy="stop other work on the machine, or give the run cores that nobody else uses",
+    )
+
+
+def _stolen_time(record: RunRecord) -> Iterator[Check]:
+    yield from _load(
+        round_loads(record),
+        "stolen",
+        name="stolen_time",
+        who="other guests of the host took",
+        remedy="measure on a machine, or on an instance type, whose cores are not shared",
+    )
+
+
+def _load(loads: Sequence[RoundLoad], what: str, *, name: str, who: str, remedy: str) -> Iterator[Check]:
+    """Severe by the mean over all rounds, as the throughput is made of all; a word where any round is over."""
+    mean = mean_load(loads, what)
+    over = [str(load.index) for load in loads if (getattr(load, what) or 0.0) > LOAD_WARNING]
+    if over and mean is not None:
+        which = f"round{'s' if len(over) > 1 else ''} {', '.join(over)} of {len(loads)}"
+        where = "every round" if len(over) == len(loads) else which
+        yield Check(
+            name=name,
+            severity="severe" if mean > LOAD_SEVERE else "warning",
+            message=f"{who} {100 * mean:.0f} % of the cores' time (over {100 * LOAD_WARNING:.0f} % in {where})",
+            remedy=remedy,
+        )
+
+
+def _imbalance(record: RunRecord) -> Iterator[Check]:
+    seconds = by_rank(record, "rank_seconds")
+    if len(seconds) < 2 or max(seconds) <= 0:
+        return
+    waste = 1 - min(seconds) / max(seconds)
+    if waste > IMBALANCE_LIMIT:
+        slow = seconds.index(max(seconds))
+        yield Check(
+            name="imbalance",
+            severity="warning",
+            message=f"rank {slow} took {seconds[slow]:.3g} s, the fastest rank {100 * waste:.0f} % less",
+            remedy=f"look at the clocks, temperature and other processes of rank {slow}'s device",
+        )
+
+
+DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (_steady_state, _foreign_load, _stolen_time, _imbalance)

@@ -1,0 +1,38 @@
+"""From where on something is a finding, and why there. Shares are fractions of 1."""
+
+# Busy cores over wall time may stray this far from whole cores: timer ticks, system time.
+BUSY_MARGIN = 1.15
+
+# The slowest rank sets the pace. This far apart, a tenth of the other devices' time is spent waiting.
+IMBALANCE_LIMIT = 0.10
+
+# More than the devices can give, once timer and noise are allowed for.
+EFFICIENCY_LIMIT = 1.05
+
+# Standard deviation between launches. Three launches at this noise leave an interval of ±12 %.
+NOISE_LIMIT = 0.05
+
+# A change over the rounds of a launch, or over a run, that is worth a word once it is more than noise: twice the
+# margin at which two numbers count as different.
+DRIFT_LIMIT = 0.02
+
+# Time of a share's cores that went to other processes, or to other guests of the same host. A step that waits for
+# such a core takes up to 1/(1 - load) as long: 5 % of load can hide as much as NOISE_LIMIT, a quarter makes the number
+# one about the neighbour. In quiet rounds here, timer ticks and the edges of rounds came to 2 % and less.
+LOAD_WARNING = 0.05
+LOAD_SEVERE = 0.25
+
+# A round's time on its slowest rank, against the time from its first start to its last end: both are of one clock.
+WINDOW_MARGIN = 0.10
+
+# Time in which a GPU's clock was held down. Under a hundredth it cannot show in a throughput.
+THROTTLE_WARNING = 0.01
+THROTTLE_SEVERE = 0.25
+
+# A GPU in use before a launch has touched it. A context that idles holds some hundred MiB.
+FOREIGN_UTILIZATION_PERCENT = 5.0
+FOREIGN_MEMORY_BYTES = 512 << 20
+
+# An energy counter and the mean power of one GPU may differ by this: some parts sample power in a quarter of the time
+# only (Yang et al. 2023, arXiv 2312.02741).
+ENERGY_MARGIN = 0.20

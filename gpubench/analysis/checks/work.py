@@ -1,0 +1,191 @@
+"""Whether the launch did what its case says: the same devices, samples, model and training. Severe unless said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+
+from gpubench.analysis.checks.limits import BUSY_MARGIN, LOAD_WARNING, WINDOW_MARGIN
+from gpubench.analysis.load import mean_load, round_loads
+from gpubench.spec.record import Check, RunRecord
+from gpubench.spec.workload import WORKLOADS
+
+
+def _world_size(record: RunRecord) -> Iterator[Check]:
+    seen, asked = record.observed.world_size, record.case.n_devices
+    if seen is not None and seen != asked:
+        yield Check(
+            name="world_size",
+            severity="severe",
+            message=f"the framework counted {seen} device(s), {asked} were asked for",
+            remedy="the strategy did not spread over the devices; see the log for what it fell back to",
+        )
+
+
+def _devices(record: RunRecord) -> Iterator[Check]:
+    asked = {device.id for device in record.devices}
+    seen = set(record.observed.device_ids)
+    if asked and seen and _differ(seen, asked):
+        yield Check(
+            name="wrong_devices",
+            severity="severe",
+            message=f"ran on {_names(seen)}, asked for {_names(asked)}",
+            remedy="check CUDA_VISIBLE_DEVICES and core affinity (cgroups, taskset) of the shell that started the run",
+        )
+    sampled = {device.id for device in record.telemetry.devices}
+    if asked and sampled and _differ(sampled, asked):
+        yield Check(
+            name="sampled_other_devices",
+            severity="warning",
+            message=f"telemetry is of {_names(sampled)}, the run was on {_names(asked)}",
+            remedy="do not read utilisation, memory or power of this case",
+        )
+
+
+def _samples(record: RunRecord) -> Iterator[Check]:
+    counted = sum(each.samples for each in record.rounds)
+    expected = sum(each.steps for each in record.rounds) * record.case.global_batch
+    if counted != expected:
+        yield Check(
+            name="samples_counted",
+            severity="severe",
+            message=f"{counted} samples were counted where steps times global batch gives {expected}",
+            remedy="the batch is not split as the case says; check how the strategy shards its input",
+        )
+
+
+def _time(record: RunRecord) -> Iterator[Check]:
+    """Throughput times time is the samples only if the time is that of the round.
+
+    No rank can take longer than the round lasted, and where there is one rank, the round lasts as long as it took.
+    With more of them it may last longer, by what they started apart.
+    """
+    for each in record.rounds:
+        lasted, slowest = (each.end_ns - each.start_ns) / 1e9, max(each.rank_seconds, default=0.0)
+        shorter, longer = slowest * (1 - WINDOW_MARGIN), slowest * (1 + WINDOW_MARGIN)
+        if lasted < shorter or (lasted > longer and len(each.rank_seconds) == 1):
+            yield Check(
+                name="time_does_not_add_up",
+                severity="severe",
+                message=f"round {each.index} lasted {lasted:.3g} s and its slowest rank took {slowest:.3g} s",
+                remedy="throughput times time is not the samples counted: the record was edited, or clocks jumped",
+            )
+            return
+
+
+def _replicas(record: RunRecord) -> Iterator[Check]:
+    if record.observed.replicas_equal is False:
+        yield Check(
+            name="replicas_differ",
+            severity="severe",
+            message="the replicas hold different parameters at the end",
+            remedy="gradients were not exchanged, so this is not data-parallel training; check the all-reduce",
+        )
+
+
+def _loss(record: RunRecord) -> Iterator[Check]:
+    first, last = record.observed.loss_first, record.observed.loss_last
+    if record.observed.loss_finite is False or any(x is not None and not math.isfinite(x) for x in (first, last)):
+        yield Check(
+            name="loss_not_finite",
+            severity="severe",
+            message="the loss is not a finite number",
+            remedy="training diverged; lower the learning rate, or check the precision and how the loss is averaged",
+        )
+    elif first is not None and last is not None and last >= first:
+        yield Check(
+            name="loss_did_not_fall",
+            severity="warning",
+            message=f"the loss went from {first:.4g} to {last:.4g}",
+            remedy="check that the optimizer updates the parameters; a very short run may also not show it yet",
+        )
+
+
+def _parameters(record: RunRecord) -> Iterator[Check]:
+    seen, workload = record.observed.parameters, WORKLOADS.get(record.case.workload)
+    if seen is not None and workload is not None and seen != workload.parameters:
+        yield Check(
+            name="parameters",
+            severity="severe",
+            message=f"the model has {seen:,} parameters, {workload.name} has {workload.parameters:,}",
+            remedy="this is another model; compare its layers with the workload's",
+        )
+
+
+def _busy_cores(record: RunRecord) -> Iterator[Check]:
+    """CPU time over wall time must fit the cores that each process was given: neither more, nor one share of many."""
+    case = record.case
+    seconds, cpu_seconds = by_rank(record, "rank_seconds"), by_rank(record, "rank_cpu_seconds")
+    if case.device_kind != "cpu" or not case.cores_per_device or not seconds or len(seconds) != len(cpu_seconds):
+        return
+    shares = case.n_devices / len(seconds)  # of each process
+    busy = max((cpu / wall for cpu, wall in zip(cpu_seconds, seconds, strict=True) if wall > 0), default=None)
+    cores = case.cores_per_device
+    if busy is None:
+        return
+    if busy > BUSY_MARGIN * shares * cores:
+        yield Check(
+            name="too_many_cores",
+            severity="severe",
+            message=f"a process kept {busy:.2f} cores busy and was given {shares * cores:g}",
+            remedy="a CPU share must be held to its cores: check that affinity can be set here, and thread counts",
+        )
+    if shares > 1 and busy <= BUSY_MARGIN * cores:
+        yield _shares_not_used(record, busy)
+
+
+def _shares_not_used(record: RunRecord, busy: float) -> Check:
+    """Only quiet cores tell: where others had them, a strategy that uses all of its shares looks the same."""
+    n, cores = record.case.n_devices, record.case.cores_per_device
+    seen = f"{n} shares of {cores} core(s) were asked for, {busy:.2f} cores were busy"
+    loads = round_loads(record)
+    foreign, stolen = mean_load(loads, "foreign"), mean_load(loads, "stolen")
+    if foreign is not None and foreign <= LOAD_WARNING and (stolen or 0.0) <= LOAD_WARNING:
+        return Check(
+            name="shares_not_used",
+            severity="severe",
+            message=seen,
+            remedy="the framework ran the replicas one after another; check its thread settings and workspaces",
+        )
+    others = "not known" if foreign is None else f"{100 * (foreign + (stolen or 0.0)):.0f} %"
+    return Check(
+        name="shares_not_used",
+        severity="warning",
+        message=f"{seen}; whether the strategy uses its shares cannot be told (load from others: {others})",
+        remedy="stop other work on the machine and measure again",
+    )
+
+
+def by_rank(record: RunRecord, name: str) -> list[float]:
+    """Seconds of each rank, added up over the rounds; empty where rounds disagree on how many ranks there are."""
+    rounds: list[list[float]] = [getattr(each, name) for each in record.rounds]
+    if not rounds or len({len(each) for each in rounds}) != 1:
+        return []
+    return [sum(column) for column in zip(*rounds, strict=True)]
+
+
+def _differ(found: set[str], asked: set[str]) -> bool:
+    """A framework that names GPUs by PCI address, or a hand-made record, says nothing against a UUID but how many."""
+    if {_grammar(name) for name in found} == {_grammar(name) for name in asked}:
+        return found != asked
+    return len(found) != len(asked)
+
+
+def _grammar(name: str) -> str:
+    return "cores" if name.startswith("core") else "uuid" if name.startswith(("GPU-", "MIG-")) else "other"
+
+
+def _names(ids: Iterable[str]) -> str:
+    return ", ".join(sorted(ids))
+
+
+DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
+    _world_size,
+    _devices,
+    _samples,
+    _time,
+    _replicas,
+    _loss,
+    _parameters,
+    _busy_cores,
+)
