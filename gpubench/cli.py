@@ -47,6 +47,8 @@ class Commands(click.Group):
             click.echo(f"gpubench: {error}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
+            for signum in (signal.SIGINT, signal.SIGTERM):  # impatience must not cut off the last line
+                signal.signal(signum, signal.SIG_IGN)
             click.echo("\ngpubench: interrupted; nothing is left running, and finished records are kept.", err=True)
             ctx.exit(130)
 
@@ -262,7 +264,8 @@ def run(
         click.echo(f"skipped {skipped.case.id}: {skipped.reason}", err=True)
     if not cases.runnable:
         _nothing_to_run(cases)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, _interrupt)
     journal = Journal.reopen(find(resume, results)) if resume else Journal.create(results, machine_folder(), name)
     records = _run_all(cases, wanted, this, journal, quiet, journal.records if resume else [])
     _show([_as_run(journal, records)], as_json=False)
@@ -365,8 +368,7 @@ def _load(word: str, results: Path) -> Run:
     loaded = store.load(store.find(word, results))
     for warning in loaded.warnings:
         click.echo(f"gpubench: {warning}", err=True)
-    if loaded.warnings:
-        lines = len(loaded.warnings)
+    if lines := loaded.skipped_lines:
         click.echo(f"gpubench: {lines} line{'s' if lines > 1 else ''} of {loaded.path.name} skipped", err=True)
     return loaded
 

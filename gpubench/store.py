@@ -12,24 +12,21 @@ import contextlib
 import errno
 import os
 import re
-import stat
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from gpubench.spec.errors import GpubenchError, UsageError, nearest
 from gpubench.spec.record import SCHEMA, RunRecord, to_json
+from gpubench.untrusted import LARGEST_FILE as LARGEST_FILE
+from gpubench.untrusted import LARGEST_LINE, check_file, inert, lines, open_file
 from gpubench.validation import validate
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NUMBERED = re.compile(r"([0-9]{4,9})_(.+)\.jsonl?")
-LARGEST_LINE = 64 << 20
-LARGEST_FILE = 512 << 20  # a thousand launches on eight GPUs come to a quarter of it
-MOST_LINES = 1_000_000
 WARNINGS_TOLD = 20
 LONGEST_WARNING = 300
 
@@ -87,10 +84,10 @@ class Journal:
         """
         try:
             journal = cls(path, os.open(path, os.O_RDWR | os.O_NONBLOCK))
-            _check_file(path, journal._descriptor)
+            check_file(path, journal._descriptor)
             journal._mend()
         except OSError as error:
-            raise UsageError(f"Cannot continue {_inert(str(path))}: {error.strerror}.") from error
+            raise UsageError(f"Cannot continue {inert(str(path))}: {error.strerror}.") from error
         return journal
 
     @property
@@ -133,7 +130,7 @@ class Journal:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"{_inert(str(self.path))} is being written by another gpubench: let it end, or start a new run."
+                f"{inert(str(self.path))} is being written by another gpubench: let it end, or start a new run."
             ) from None
         except OSError as error:
             if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
@@ -191,8 +188,8 @@ def find(word: str, results: Path) -> Path:
     fitting = [run for run in runs if word == "last" or word in _names(run)]
     if fitting:
         return fitting[-1]
-    known = sorted({_inert(_names(run)[1]) for run in runs})
-    raise UsageError(f"There is no run {_inert(word)!r} in {results}; {nearest(word, known)}")
+    known = sorted({inert(_names(run)[1]) for run in runs})
+    raise UsageError(f"There is no run {inert(word)!r} in {results}; {nearest(word, known)}")
 
 
 def load(path: Path) -> Run:
@@ -200,7 +197,7 @@ def load(path: Path) -> Run:
     run = _read(path)
     if not run.records:
         why = "; ".join(run.warnings[:3]) or "the run was cut off before its first launch had ended."
-        raise UsageError(f"{_inert(str(path))} holds no readable record: {why}")
+        raise UsageError(f"{inert(str(path))} holds no readable record: {why}")
     return run
 
 
@@ -233,9 +230,8 @@ def _read(path: Path) -> Run:
     warnings: list[str] = []
     skipped = 0
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            _check_file(path, file.fileno())
-            for number, line in _lines(file):
+        with open_file(path) as file:
+            for number, line in lines(file):
                 try:
                     records.append(decode(line))
                 except ValueError as error:
@@ -244,48 +240,10 @@ def _read(path: Path) -> Run:
                     torn = " (torn: the run was cut off here)" if cut else ""
                     if len(warnings) < WARNINGS_TOLD:
                         told = f"{path.name}, line {number}: skipped{torn}: {error}"
-                        warnings.append(_inert(told[:LONGEST_WARNING]))
+                        warnings.append(inert(told[:LONGEST_WARNING]))
     except OSError as error:
-        raise UsageError(f"Cannot read {_inert(str(path))}: {error.strerror}.") from error
+        raise UsageError(f"Cannot read {inert(str(path))}: {error.strerror}.") from error
     return Run(name=_names(path)[1], path=path, records=records, warnings=warnings, skipped_lines=skipped)
-
-
-def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The lines that hold something, with their numbers; of one that is too long, one byte more than is allowed."""
-    for number in range(1, MOST_LINES + 1):
-        line = rest = file.readline(LARGEST_LINE + 1)
-        while len(rest) > LARGEST_LINE and not rest.endswith(b"\n"):
-            rest = file.readline(LARGEST_LINE + 1)
-        if not line:
-            return
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors write
-        if line.strip():
-            yield number, line
-    if file.read(1):
-        raise UsageError(f"{_inert(file.name)} has over {MOST_LINES:,} lines: it is not a run of gpubench.")
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """A pipe with nobody at its other end would keep us for ever."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _check_file(path: Path, descriptor: int) -> None:
-    """Only a file that lies still and fits into memory is read."""
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        raise UsageError(f"{_inert(str(path))} is not a file with records.")
-    if status.st_size > LARGEST_FILE:
-        raise UsageError(
-            f"{_inert(str(path))} has {status.st_size / 2**20:,.0f} MiB; "
-            f"runs of up to {LARGEST_FILE >> 20} MiB are read."
-        )
-
-
-def _inert(text: str) -> str:
-    """Text of a file or a file's name, without what a terminal would obey."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def _names(path: Path) -> list[str]:

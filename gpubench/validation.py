@@ -13,22 +13,34 @@ from typing import Any
 from gpubench.spec.case import Case, Device
 from gpubench.spec.record import Check, DeviceTelemetry, Machine, Round, RunRecord
 
-LONGEST_NAME = 200  # characters; a name stands in table cells and plot legends
+LONGEST_WORD = 64  # characters; the words of a case make the names of its plots and logs
+LONGEST_NAME = 200  # a name stands in table cells and plot legends
 LONGEST_TEXT = 10_000
 LONGEST_LIST = 1_000_000
-LARGEST_FLOAT = 1e18
+LARGEST_FLOAT = 1e24  # byte counters of fast links pass 1e18 in a month
 LARGEST_INTEGER = 2**63 - 1
 LARGEST_COUNT = 10**15  # of samples or steps
 LARGEST_SIZE = 10**6  # of devices, nodes, cores, launches
 SHORTEST_SECONDS, LONGEST_SECONDS = 1e-9, 1e9  # of a round: one tick of the clock, and 31 years
 
-SIGNED = {"loss_first", "loss_last", "temperature_celsius", "seed"}  # every other number counts from 0
-NAMES: dict[type, tuple[str, ...]] = {
-    Case: ("workload", "framework", "strategy", "precision"),
-    Device: ("id", "name"),
-    DeviceTelemetry: ("id", "name"),
-    Machine: ("name",),
-    Check: ("name",),
+# Every other number counts from 0. The kernel's counters of busy and stolen time may step back a little, and a NUMA
+# node of -1 is its word for a machine that has only one.
+SIGNED = {
+    "utilization_percent",
+    "steal_percent",
+    "loss_first",
+    "loss_last",
+    "temperature_celsius",
+    "memory_temperature_celsius",
+    "late_seconds_p99",
+    "numa_node",
+    "seed",
+}
+NAMES: dict[tuple[type, str], int] = {
+    **{(Case, word): LONGEST_WORD for word in ("workload", "framework", "strategy", "precision")},
+    **{(kind, word): LONGEST_NAME for kind in (Device, DeviceTelemetry) for word in ("id", "name")},
+    (Machine, "name"): LONGEST_NAME,
+    (Check, "name"): LONGEST_NAME,
 }
 
 
@@ -57,7 +69,8 @@ def _sizes(record: RunRecord) -> Iterator[str]:
 def _rounds(record: RunRecord) -> Iterator[str]:
     if len({each.index for each in record.rounds}) != len(record.rounds):
         yield "two rounds have the same index"
-    for each in record.rounds:
+    control = record.telemetry.control
+    for each in [*record.rounds, *([] if control is None else [control])]:
         for problem in _round(each):
             yield f"round {_figure(each.index)} {problem}"
 
@@ -78,6 +91,9 @@ def _round(each: Round) -> Iterator[str]:
 
 
 def _telemetry(record: RunRecord) -> Iterator[str]:
+    file = record.telemetry.series_file
+    if file is not None and (file.startswith("/") or ".." in file.split("/") or not file.isprintable()):
+        yield "telemetry.series_file is no file beside the journal"
     for device in record.telemetry.devices:
         for metric, values in device.series.items():
             if len(values) != len(device.time_ns):
@@ -101,8 +117,9 @@ def _walk(value: Any, where: str) -> Iterator[str]:
     elif dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             item = getattr(value, field.name)
-            if field.name in NAMES.get(type(value), ()) and len(item) > LONGEST_NAME:
-                yield f"{where}.{field.name} is {len(item)} characters long, over {LONGEST_NAME}".lstrip(".")
+            longest = NAMES.get((type(value), field.name))
+            if longest is not None and len(item) > longest:
+                yield f"{where}.{field.name} is {len(item)} characters long, over {longest}".lstrip(".")
             yield from _walk(item, f"{where}.{field.name}".lstrip("."))
 
 

@@ -218,7 +218,7 @@ def test_a_run_that_is_not_there_cannot_be_continued(tmp_path):
         (("launch",), -1, "launch is -1; it must be 0 to 1000000"),
         (("case", "n_devices"), 0, "case.n_devices is 0; it must be 1 to"),
         (("case", "global_batch"), 10**400, "an integer of about 398 digits"),
-        (("case", "workload"), "x" * 201, "case.workload is 201 characters long"),
+        (("case", "workload"), "x" * 65, "case.workload is 65 characters long, over 64"),
         (("machine", "os"), "x" * 10_001, "machine.os is 10001 characters long"),
         (("machine", "memory_bytes"), 2**63, "beyond 9223372036854775807"),
         (("machine", "devices", 0, "name"), "x" * 201, "name is 201 characters long"),
@@ -328,7 +328,7 @@ def wide(path):
         (device, "is not a file with records"),
         (loop, "Too many levels of symbolic links"),
         (unreadable, "Cannot read"),
-        (enormous, "1,048,576 MiB; runs of up to 512 MiB are read"),
+        (enormous, "1,048,576 MiB; files of up to 2048 MiB are read"),
         (one_endless_line, "longer than 64 MiB"),
         (empty, "cut off before its first launch had ended"),
         (packed, "holds no readable record"),
@@ -348,6 +348,12 @@ def test_of_many_broken_lines_some_are_shown_and_all_are_counted(journal):
         file.write("broken\n" * 5000)
     run = store.load(journal.path)
     assert (len(run.records), len(run.warnings), run.skipped_lines) == (1, store.WARNINGS_TOLD, 5000)
+
+
+def test_a_file_of_endless_blank_lines_is_refused(tmp_path):
+    (tmp_path / "blank.jsonl").write_bytes(b"\n" * 1_000_001)
+    with pytest.raises(UsageError, match="over 1,000,000 lines"):
+        store.load(tmp_path / "blank.jsonl")
 
 
 def test_a_warning_holds_nothing_that_a_terminal_would_obey(tmp_path):

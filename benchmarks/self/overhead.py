@@ -60,7 +60,8 @@ def pair_up(workload: str, pairs: int, folder: Path) -> tuple[list[float], float
             return done.samples / ((done.end_ns - done.start_ns) / 1e9)
 
         def by_hand(steps: int) -> float:
-            assert bare.stdin and bare.stdout
+            assert bare.stdin
+            assert bare.stdout
             bare.stdin.write(f"{steps}\n")
             bare.stdin.flush()
             return steps * case.global_batch / float(bare.stdout.readline())

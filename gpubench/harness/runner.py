@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Protocol, cast
 
+import psutil
+
 from gpubench import __version__
 from gpubench.harness import steady
 from gpubench.harness.gang.launch import GangError, Launch
@@ -20,6 +22,7 @@ from gpubench.harness.gang.local import LocalGang
 from gpubench.spec.messages import Built, Finish, Finished, RoundDone, RunSteps, Started
 from gpubench.spec.record import (
     Check,
+    Host,
     Machine,
     Observed,
     Outcome,
@@ -130,6 +133,7 @@ class _Attempt:
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._began_ns = time.monotonic_ns()
         self._steps = 0
+        self._swap: list[tuple[int, int]] = []
         ranks = 1 if launch.strategy.processes == "one" else launch.case.n_devices
         stem = f"{launch.case.id}.launch{number}{suffix}"
         self.gang = LocalGang(launch, [bench.logs / f"{stem}.rank{rank}.log" for rank in range(ranks)])
@@ -206,6 +210,8 @@ class _Attempt:
         """One timed round: as many steps as fill it, devices idle at both edges, all ranks let go at once."""
         rate = self.rounds[-1].samples / self.rounds[-1].seconds if self.rounds else None
         self.bench.progress.phase(self.launch, "round", rate)
+        if not self.rounds:
+            self._swap.append(_swapped_bytes())
         done = _steps(gang, self._steps, "round", self.launch.deadlines.step * self._steps)
         self.rounds.append(
             Round(
@@ -221,6 +227,7 @@ class _Attempt:
 
     def stop(self, gang: LocalGang) -> None:
         """Hear what the training has come to, and let the ranks end."""
+        self._swap.append(_swapped_bytes())
         self.bench.progress.phase(self.launch, "stop")
         gang.order(Finish())
         last = cast(list[Finished], gang.gather("stop", self.launch.deadlines.stop))
@@ -258,6 +265,7 @@ class _Attempt:
             telemetry=telemetry,
             outcome=self.outcome,
             schedule=schedule,
+            host=_host(self._swap),
         )
         return replace(record, checks=self.bench.doubts(record))
 
@@ -266,6 +274,18 @@ def _steps(gang: LocalGang, steps: int, phase: Phase, deadline_seconds: float) -
     """Order a round of all ranks; the order goes out only once all have reported the one before: the barrier."""
     gang.order(RunSteps(steps=steps, phase=phase))
     return cast(list[RoundDone], gang.gather(phase, deadline_seconds))
+
+
+def _swapped_bytes() -> tuple[int, int]:
+    """Into and out of memory since the machine started."""
+    swap = psutil.swap_memory()
+    return swap.sin, swap.sout
+
+
+def _host(swap: list[tuple[int, int]]) -> Host:
+    if len(swap) < 2:
+        return Host()
+    return Host(swap_in_bytes=swap[-1][0] - swap[0][0], swap_out_bytes=swap[-1][1] - swap[0][1])
 
 
 def _seconds(done: RoundDone) -> float:

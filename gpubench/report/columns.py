@@ -141,8 +141,13 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column(
         "launches",
-        lambda s: str(len(s.launches)),
-        {"launches": lambda s: len(s.launches), "launches_lost": lambda s: len(s.lost)},
+        lambda s: f"{len(s.launches)} of {len(s.launches) + len(s.set_aside)}" if s.set_aside else str(len(s.launches)),
+        {
+            "launches": lambda s: len(s.launches),
+            "launches_lost": lambda s: len(s.lost),
+            "launches_set_aside": lambda s: len(s.set_aside),
+            "launches_paired": lambda s: len(s.pair_ratios),
+        },
         may_fold=True,
     ),
     Column(

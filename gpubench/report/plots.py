@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,13 +47,19 @@ def write_plots(summaries: Sequence[CaseSummary], folder: Path) -> list[Path]:
 
 def figures_of(summaries: Sequence[CaseSummary]) -> dict[str, list[CaseSummary]]:
     """File name to the cases of that figure: 'resnet20-fp32-weak-cpu-shares'. No figure where no case has a number."""
-    figures: dict[str, list[CaseSummary]] = {}
+    figures: dict[tuple[str, ...], list[CaseSummary]] = {}
     for summary in summaries:
         case = summary.case
         devices = "cpu-shares" if case.device_kind == "cpu" else "gpu"
-        words = "-".join([case.workload, case.precision, case.scaling, devices])
-        figures.setdefault(re.sub(r"[^A-Za-z0-9_-]+", "_", words), []).append(summary)
-    return {name: cases for name, cases in figures.items() if any(case.samples_per_second for case in cases)}
+        figures.setdefault((case.workload, case.precision, case.scaling, devices), []).append(summary)
+    named: dict[str, list[CaseSummary]] = {}
+    for words, cases in figures.items():
+        name = stem = re.sub(r"[^A-Za-z0-9_-]+", "_", "-".join(words))
+        while name in named:  # 'a b' and 'a/b' come to the same file name
+            name = f"{stem}-{len(named)}"
+        if any(case.samples_per_second for case in cases):
+            named[name] = cases
+    return named
 
 
 def scaling_figure(summaries: Sequence[CaseSummary]) -> Figure:
@@ -105,7 +112,8 @@ def _style() -> Iterator[None]:
         "text.parse_math": False,  # a name with two dollar signs is a name
         "grid.color": "0.9",
     }
-    with matplotlib.rc_context(style):
+    with matplotlib.rc_context(style), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script that the font lacks: boxes will do
         yield
 
 

@@ -47,7 +47,8 @@ def finding(judged: Verdict) -> Finding:
     text = f"on {devices}"
     if summary.speedup is not None:
         efficiency = with_interval(summary.scaling_efficiency, summary.scaling_efficiency_interval)
-        text = f"{devices} train {fixed(summary.speedup)} times as fast as one, efficiency {efficiency}"
+        paired = " (paired)" if summary.pair_ratios else ""
+        text = f"{devices} train {fixed(summary.speedup)} times as fast as one, efficiency {efficiency}{paired}"
     reason = f": {judged.reason}" if judged.reason else ""
     return Finding(judged.kind, WORDS[judged.kind], series, clean(text + reason))
 
@@ -81,7 +82,8 @@ DEFINITIONS = (
     (
         "Interval",
         f"95 %, from launches, never from steps within one. Welch's t on logarithms under {BOOTSTRAP_LAUNCHES} "
-        f"launches, from there a bootstrap of launches and rounds; none under {FEWEST_LAUNCHES}.",
+        f"launches, from there a bootstrap of launches; none under {FEWEST_LAUNCHES}. Where gang and baseline took "
+        "turns (paired), the ratios of neighbouring rounds are used, one figure a launch.",
     ),
     (
         "Verdict",
@@ -100,7 +102,8 @@ DEFINITIONS = (
         "Doubts",
         "every launch is checked: devices, samples, replicas, parameters, loss, steady state, busy cores, ranks more "
         f"than {100 * IMBALANCE_LIMIT:g} % apart, launches more than {100 * NOISE_LIMIT:g} % apart, efficiency above "
-        f"{EFFICIENCY_LIMIT}. A severe doubt takes the number away.",
+        f"{EFFICIENCY_LIMIT}, other load, swap, throttling. A severe doubt about the conditions sets its launch aside; "
+        "one about the work itself takes the number away.",
     ),
     ("Dash", "not measured, or not measurable here. It is never zero."),
 )

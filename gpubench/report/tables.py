@@ -43,7 +43,7 @@ def to_csv(summaries: Sequence[CaseSummary]) -> str:
     """All columns; an empty cell is not measured. A text that a spreadsheet would run as a formula gets a quote."""
     out = io.StringIO()
     names = [*IDENTITY, *(name for column in COLUMNS for name in column.exports)]
-    writer = csv.DictWriter(out, names, lineterminator="\n")
+    writer = csv.DictWriter(out, names, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writeheader()
     for row in rows(summaries):
         writer.writerow({name: _inert(value) for name, value in row.items()})
@@ -111,7 +111,7 @@ def _inert(value: Value) -> Value:
     """Spreadsheets run a cell that starts with one of these (OWASP, CSV injection); a number cell is left alone."""
     if isinstance(value, str):
         value = clean(value)
-        return "'" + value if value.startswith(("=", "+", "-", "@")) else value
+        return "'" + value if value.lstrip().startswith(("=", "+", "-", "@")) else value
     return value
 
 

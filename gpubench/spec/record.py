@@ -252,6 +252,14 @@ class Telemetry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Host:
+    """What the machine did meanwhile, from the first timed round's start to the last one's end."""
+
+    swap_in_bytes: int | None = None
+    swap_out_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Schedule:
     """How the launches of the run were ordered, so that a reader can judge what drift may have done to them.
 
@@ -331,6 +339,7 @@ class RunRecord:
     outcome: Outcome
     checks: list[Check] = field(default_factory=list)
     schedule: Schedule | None = None
+    host: Host = field(default_factory=Host)
 
 
 def to_json(record: RunRecord) -> str:

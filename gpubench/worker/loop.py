@@ -20,9 +20,9 @@ from gpubench.worker.channel import Channel, die_with_parent
 
 # Whose variables change how fast a framework runs, or what it computes.
 VARIABLES = (
-    *("CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "NVIDIA_TF32", "TF_", "XLA_", "TORCH_", "PYTORCH_", "TORCHINDUCTOR_"),
-    *("MXNET_", "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "GLOO_", "PYTHONMALLOC", "PYTHONDEVMODE", "LD_PRELOAD"),
-    *("MALLOC_", "ASAN_OPTIONS"),
+    *("CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "NVIDIA_", "TF_", "XLA_", "TORCH_", "PYTORCH_", "TORCHINDUCTOR_"),
+    *("MXNET_", "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "GLOO_", "LD_PRELOAD"),
+    *("MALLOC_", "ASAN_OPTIONS", "PYTHONMALLOC", "PYTHONDEVMODE", "PYTHONTRACEMALLOC"),
 )
 
 
@@ -150,7 +150,7 @@ def take_devices(channel: Channel, start: Start) -> ModuleType:
     channel.send(
         Started(
             pid=os.getpid(),
-            python=sys.version.split()[0],
+            python=sys.version.split()[0] + (" (debug build)" if hasattr(sys, "gettotalrefcount") else ""),
             versions=device.versions(),
             environment={**_variables_that_matter(), **environment},
             devices=device.observed(place),

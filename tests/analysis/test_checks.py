@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpubench.analysis.checks import CONDITIONS, doubts
-from gpubench.spec.record import Observed, RunRecord, Telemetry
+from gpubench.spec.record import Host, Observed, RunRecord, Telemetry
 from tests.analysis.test_load import loaded
 from tests.builders import make_case, make_lost, make_record
 
@@ -196,3 +196,16 @@ def test_what_spoils_one_launch_and_what_spoils_the_work_are_told_apart():
 def test_the_checks_import_neither_numpy_nor_pandas():
     code = "import gpubench.analysis.checks, sys; print({'numpy', 'pandas', 'scipy'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+def test_a_machine_that_swapped_is_doubted():
+    record = make_record()
+    assert "swap" not in names(record)
+    assert "swap" not in names(replace(record, host=Host(swap_in_bytes=0, swap_out_bytes=0)))
+    assert "swap" in names(replace(record, host=Host(swap_in_bytes=0, swap_out_bytes=4096)))
+
+
+def test_a_debug_build_is_doubted():
+    record = make_record()
+    assert "debug_build" not in names(record)
+    assert "debug_build" in names(replace(record, software={"torch": "2.13.0 (debug build)"}))

@@ -148,7 +148,8 @@ def test_a_worker_takes_two_shares():
         strategy_module="trainer",
         workload_module=FRAMEWORK.workloads["mlp"],
     )
-    started, built, first, last, finished = talk_to_worker([start, RunSteps(steps=1, phase="round"), RunSteps(steps=5), Finish()])
+    orders = [start, RunSteps(steps=1, phase="warm_up"), RunSteps(steps=5, phase="round"), Finish()]
+    started, built, first, last, finished = talk_to_worker(orders)
     assert started.devices == [share.id for share in place.devices]
     assert started.versions["mxnet"] == mx.__version__
     assert (built.world_size, built.parameters, built.samples_per_step) == (2, 101_770, 512)

@@ -110,3 +110,10 @@ def test_little_or_odd_data_is_drawn_too(records):
 
 def test_no_figure_is_made_of_nothing():
     assert plots.figures_of(summarize([make_lost(make_case(), "oom", "")])) == {}
+
+
+def test_workloads_whose_names_make_the_same_file_name_have_figures_of_their_own():
+    records = [make_record(make_case(workload=name)) for name in ("a b", "a/b")]
+    figures = plots.figures_of(summarize(records))
+    assert len(figures) == 2
+    assert [len(cases) for cases in figures.values()] == [1, 1]

@@ -28,6 +28,8 @@ CONDITIONS = frozenset(
         "foreign_load",
         "stolen_time",
         "debug_environment",
+        "debug_build",
+        "swap",
         "device_shared",
         "throttled",
         "device_errors",

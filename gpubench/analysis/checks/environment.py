@@ -70,4 +70,15 @@ def _debug_environment(record: RunRecord) -> Iterator[Check]:
         )
 
 
-DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (_debug_environment,)
+def _debug_build(record: RunRecord) -> Iterator[Check]:
+    found = [f"{package} {version}" for package, version in record.software.items() if "debug" in version]
+    if found:
+        yield Check(
+            name="debug_build",
+            severity="severe",
+            message=f"{', '.join(found)}: every operation is checked",
+            remedy="measure with the release build",
+        )
+
+
+DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (_debug_environment, _debug_build)

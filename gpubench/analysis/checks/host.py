@@ -55,6 +55,18 @@ def _load(loads: Sequence[RoundLoad], what: str, *, name: str, who: str, remedy:
         )
 
 
+def _swap(record: RunRecord) -> Iterator[Check]:
+    moved = [record.host.swap_in_bytes, record.host.swap_out_bytes]
+    if any(moved):
+        told = ", ".join(f"{(b or 0) / 2**20:.1f} MiB {way}" for b, way in zip(moved, ("in", "out"), strict=True))
+        yield Check(
+            name="swap",
+            severity="severe",
+            message=f"the machine swapped during the rounds: {told}",
+            remedy="use a smaller batch, close other programs, or measure on a machine with more memory",
+        )
+
+
 def _imbalance(record: RunRecord) -> Iterator[Check]:
     seconds = by_rank(record, "rank_seconds")
     if len(seconds) < 2 or max(seconds) <= 0:
@@ -70,4 +82,10 @@ def _imbalance(record: RunRecord) -> Iterator[Check]:
         )
 
 
-DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (_steady_state, _foreign_load, _stolen_time, _imbalance)
+DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
+    _steady_state,
+    _foreign_load,
+    _stolen_time,
+    _swap,
+    _imbalance,
+)

@@ -2,8 +2,9 @@
 
 It also dies, hangs, runs out of memory and floods its log on request. `GPUBENCH_FAKE` holds its behaviour as JSON:
 
-    step_seconds, sample_seconds (added for each of the per-device batch), largest_batch, per_rank_factor {"1": 1.5}, first_step_seconds, warm_up_steps and warm_up_factor,
-    communication_seconds (added where there is more than one device), jitter [factors, repeated],
+    step_seconds, sample_seconds (added for each of the per-device batch), largest_batch, per_rank_factor {"1": 1.5},
+    first_step_seconds, warm_up_steps and warm_up_factor, jitter [factors, repeated],
+    communication_seconds (added where there is more than one device),
     loss [values, the last one repeats], world_size, drift (replicas differ), parameters,
     real_time (steps really take their time, on the node's clock),
     misbehave {"rank": 1, "phase": "step", "after_steps": 3, "how": "die"}, phase being start, build, step or stop

@@ -56,7 +56,7 @@ def observed(place: Place) -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    found = {"torch": torch.__version__}
+    found = {"torch": torch.__version__ + (" (debug build)" if torch.version.debug else "")}
     if torch.version.cuda:
         found |= {"cuda_runtime": torch.version.cuda}
     if torch.cuda.is_available():

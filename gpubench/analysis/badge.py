@@ -1,0 +1,35 @@
+"""What a record may say of the proof that it is the same work. Standard library only: tables load it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpubench.spec.record import RunRecord
+from gpubench.spec.verification import Verification
+
+
+def badge(record: RunRecord, verifications: Iterable[Verification]) -> str:
+    """`verified`, `not verified`, or `failed: ` and why.
+
+    Verified takes two proofs in the record's own software, code and kind of device: that the framework's model of the
+    workload is every framework's, and that the strategy on so many devices takes the steps of one device.
+    """
+    covering = [one for one in verifications if _covers(one, record)]
+    for one in covering:
+        if not one.passed:
+            failure = one.failures[0] if one.failures else None
+            return f"failed: {failure.name}: {failure.message}" if failure else "failed: nothing was compared"
+    parts = {one.strategy is None for one in covering}
+    return "verified" if parts == {True, False} else "not verified"
+
+
+def _covers(verification: Verification, record: RunRecord) -> bool:
+    case = record.case
+    same_subject = (
+        (verification.workload, verification.framework) == (case.workload, case.framework)
+        and verification.device_kind == case.device_kind
+        and case.precision == "fp32"
+    )
+    if verification.strategy is not None:
+        same_subject &= (verification.strategy, verification.n_devices) == (case.strategy, case.n_devices)
+    return same_subject and verification.software.items() <= record.software.items()
