@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 from statistics import fmean, median, stdev
 
-import psutil
 from scipy import stats
 
 from gpubench.harness import machine, plan
@@ -46,14 +45,11 @@ def cpu_share(folder: Path, seconds: float) -> tuple[float, float, float]:
             starts.append(time.monotonic() - began)
     with Sampler(GPUS.devices, folder) as sampler:
         time.sleep(2)
-        assert sampler.pid
-        process = psutil.Process(sampler.pid)
-        before, began = sum(process.cpu_times()[:2]), time.monotonic()
         since_ns = time.monotonic_ns()
         time.sleep(seconds)
-        share = (sum(process.cpu_times()[:2]) - before) / (time.monotonic() - began)
         cost = sampler.telemetry(GPUS.devices, [], since_ns, time.monotonic_ns()).cost
-    return share, min(starts), (cost.sweep_seconds_p50 or 0.0) if cost else 0.0
+    assert cost is not None
+    return cost.cpu_seconds / seconds, min(starts), cost.sweep_seconds_p50 or 0.0
 
 
 def mlp_on_a_cpu_share() -> Runnable:
