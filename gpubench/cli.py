@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from gpubench import __version__
+from gpubench import __version__, cli_files
 from gpubench.spec.errors import GpubenchError, UsageError
 
 if TYPE_CHECKING:
@@ -277,7 +277,14 @@ def run(
 
 @main.command()
 @click.argument("run_", metavar="RUN", default="last")
-@click.option("--format", "form", type=click.Choice(["table", "markdown", "csv"]), default="table", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "markdown", "csv"]),
+    default="table",
+    show_default=True,
+    help="How to print it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @RESULTS
 def show(run_: str, form: str, as_json: bool, results: Path) -> None:
@@ -293,7 +300,14 @@ def show(run_: str, form: str, as_json: bool, results: Path) -> None:
 
 @main.command()
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), default=Path("report.html"))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("report.html"),
+    show_default=True,
+    help="The page.",
+)
 @RESULTS
 def report(runs: tuple[str, ...], output: Path, results: Path) -> None:
     """Write one self-contained HTML page about RUN…, and its plots as PNG and SVG beside it.
@@ -417,6 +431,10 @@ class _writing:
 
 def _interrupt(signum: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
+
+
+for command in (cli_files.compare, cli_files.pack, cli_files.unpack, cli_files.export):
+    main.add_command(command)
 
 
 if __name__ == "__main__":

@@ -6,26 +6,21 @@ its hash. Everything that comes from a record is escaped.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from gpubench import __version__
 from gpubench.analysis.scaling import CaseSummary, summarize
 from gpubench.analysis.verdict import verdicts
-from gpubench.report import plots, sentences
+from gpubench.report import page, plots, sentences
 from gpubench.report.columns import Column, by_device_kind, shown
 from gpubench.report.notes import note_names
 from gpubench.report.trace import traced_devices, utilization_trace
-from gpubench.report.words import clean, gib, title
+from gpubench.report.words import clean, title
 from gpubench.spec.record import Check, Machine, RunRecord
 
 
@@ -91,32 +86,27 @@ class Setting:
 
 def write_html(runs: Sequence[Run], output: Path) -> None:
     """Write the report of `runs` to `output`; the file appears whole or not at all."""
-    _write_atomically(output, render(runs))
+    page.write_atomically(output, render(runs))
 
 
 def render(runs: Sequence[Run]) -> str:
     """The report of `runs` as HTML text."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"clean": clean, "gib": gib}
-    script, style = (_asset(environment, name) for name in ("script.js", "style.css"))
+    script, style = page.asset("script.js"), page.asset("style.css")
     sections = [section for run in runs for section in _sections(run)]
-    return environment.get_template("template.html").render(
-        note_names=note_names,
-        policy=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "base-uri 'none'; form-action 'none'",
-        runs=runs,
-        definitions=sentences.DEFINITIONS,
-        script=script,
-        sections=sections,
-        settings=[setting for run in runs for setting in _settings(run)],
-        style=style,
-        version=__version__,
+    return (
+        page.environment()
+        .get_template("template.html")
+        .render(
+            note_names=note_names,
+            policy=page.policy(style, script),
+            runs=runs,
+            definitions=sentences.DEFINITIONS,
+            script=script,
+            sections=sections,
+            settings=[setting for run in runs for setting in _settings(run)],
+            style=style,
+            version=__version__,
+        )
     )
 
 
@@ -144,11 +134,9 @@ def _section(run: Run, summaries: list[CaseSummary]) -> Section:
 
 
 def _plot(summaries: list[CaseSummary]) -> Plot:
-    """As an image of its own, so that ids of one SVG cannot meet those of another."""
     case = summaries[0].case
-    encoded = base64.b64encode(plots.svg(plots.scaling_figure(summaries)).encode()).decode()
     caption = f"{clean(case.workload)}, {clean(case.precision)}, {case.scaling} scaling. {title(summaries)}"
-    return Plot(caption, f"data:image/svg+xml;base64,{encoded}")
+    return Plot(caption, page.data_uri(plots.svg(plots.scaling_figure(summaries))))
 
 
 def _trace(summary: CaseSummary) -> Trace | None:
@@ -189,26 +177,3 @@ def _settings(run: Run) -> list[Setting]:
 def _gathered(maps: Sequence[dict[str, str]]) -> dict[str, list[str]]:
     names = sorted({name for each in maps for name in each})
     return {name: list(dict.fromkeys(each[name] for each in maps if name in each)) for name in names}
-
-
-def _asset(environment: Environment, name: str) -> Markup:
-    assert environment.loader is not None
-    return Markup(environment.loader.get_source(environment, name)[0])  # a file of this package
-
-
-def _hash(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def _write_atomically(output: Path, text: str) -> None:
-    output.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, 0o644)  # mkstemp makes files that only their owner may read
-        os.replace(name, output)
-    except BaseException:
-        os.unlink(name)
-        raise

@@ -28,7 +28,7 @@ from gpubench.analysis.scaling import CaseSummary
 from gpubench.report.words import clean, device_noun, figure, title
 
 LOG_FROM = 8  # devices; up to there a linear axis shows more
-_MARKERS = ("o", "s", "^", "D", "v", "<", ">", "p", "h", "*")
+MARKERS = ("o", "s", "^", "D", "v", "<", ">", "p", "h", "*")
 _DASHES = ("", (5, 1.5), (1.5, 1.5), (5, 1.5, 1.5, 1.5), (8, 2), (3, 1), (1, 2), (6, 1, 1, 1, 1, 1), (2, 3), (4, 4))
 
 
@@ -40,7 +40,7 @@ def write_plots(summaries: Sequence[CaseSummary], folder: Path) -> list[Path]:
         drawn = scaling_figure(members)
         for suffix in ("png", "svg"):
             path = folder / f"{name}.{suffix}"
-            path.write_bytes(_bytes(drawn, suffix))
+            path.write_bytes(image_bytes(drawn, suffix))
             written.append(path)
     return written
 
@@ -66,7 +66,7 @@ def scaling_figure(summaries: Sequence[CaseSummary]) -> Figure:
     """Two panels for cases of one workload, precision, kind of scaling and kind of device."""
     missing = [summary for summary in summaries if summary.samples_per_second is None]
     summaries = [summary for summary in summaries if summary.samples_per_second is not None]
-    with _style():
+    with style():
         drawn = Figure(figsize=(10.5, 4.4), layout="constrained")
         FigureCanvasAgg(drawn)
         left, right = drawn.subplots(1, 2)
@@ -78,7 +78,7 @@ def scaling_figure(summaries: Sequence[CaseSummary]) -> Figure:
             _device_axis(axes, summaries)
             sns.despine(ax=axes)
         case = summaries[0].case
-        heading = f"{_short(case.workload)}, {_short(case.precision)}, {case.scaling} scaling"
+        heading = f"{short(case.workload)}, {short(case.precision)}, {case.scaling} scaling"
         drawn.suptitle(f"{heading}\n{title(summaries)}", x=0.01, ha="left", fontsize=11)
         if missing:
             told = "Without a number: " + "; ".join(_reason(summary) for summary in missing)
@@ -89,19 +89,19 @@ def scaling_figure(summaries: Sequence[CaseSummary]) -> Figure:
 
 def svg(drawn: Figure) -> str:
     """The same text for the same figure, whenever and wherever it is drawn."""
-    return _bytes(drawn, "svg").decode()
+    return image_bytes(drawn, "svg").decode()
 
 
-def _bytes(drawn: Figure, suffix: str) -> bytes:
+def image_bytes(drawn: Figure, suffix: str) -> bytes:
     out = io.BytesIO()
     metadata = {"Date": None} if suffix == "svg" else {"Software": None}
-    with _style():
+    with style():
         drawn.savefig(out, format=suffix, dpi=150, metadata=metadata)
     return out.getvalue()
 
 
 @contextmanager
-def _style() -> Iterator[None]:
+def style() -> Iterator[None]:
     """Nothing of it stays behind in the caller's matplotlib."""
     style: Any = {
         **sns.axes_style("whitegrid"),
@@ -119,11 +119,11 @@ def _style() -> Iterator[None]:
 
 def _reason(summary: CaseSummary) -> str:
     case = summary.case
-    name = _short(f"{case.framework} {case.strategy}")
-    return f"{name} on {case.n_devices}: {_short(summary.no_number.name) if summary.no_number else ''}"
+    name = short(f"{case.framework} {case.strategy}")
+    return f"{name} on {case.n_devices}: {short(summary.no_number.name) if summary.no_number else ''}"
 
 
-def _short(text: str, most: int = 36) -> str:
+def short(text: str, most: int = 36) -> str:
     """A name that leaves room for the plot."""
     text = clean(text)
     return text if len(text) <= most else text[: most - 1] + "\u2026"
@@ -144,7 +144,7 @@ def _points(summaries: Sequence[CaseSummary]) -> pd.DataFrame:
                 "framework": case.framework,
                 "strategy": case.strategy,
                 "after_single": case.strategy != "single",
-                "label": _short(" ".join(words)),
+                "label": short(" ".join(words)),
                 "series": str(summary.series),
                 "is_baseline": summary.is_baseline,
                 "devices": case.n_devices,
@@ -166,7 +166,7 @@ class _Looks:
         strategies = sorted(points["strategy"].unique(), key=lambda name: (name != "single", name))
         colors = sns.color_palette("colorblind", len(frameworks))
         self.palette = dict(zip(frameworks, colors, strict=True))
-        self.markers = {name: _MARKERS[i % len(_MARKERS)] for i, name in enumerate(strategies)}
+        self.markers = {name: MARKERS[i % len(MARKERS)] for i, name in enumerate(strategies)}
         self.dashes = {name: _DASHES[i % len(_DASHES)] for i, name in enumerate(strategies)}
 
     def draw(self, axes: Axes, points: pd.DataFrame, y: str) -> None:

@@ -46,7 +46,7 @@ def to_csv(summaries: Sequence[CaseSummary]) -> str:
     writer = csv.DictWriter(out, names, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writeheader()
     for row in rows(summaries):
-        writer.writerow({name: _inert(value) for name, value in row.items()})
+        writer.writerow({name: inert(value) for name, value in row.items()})
     return out.getvalue()
 
 
@@ -64,13 +64,13 @@ def to_rich(summaries: Sequence[CaseSummary], width: int | None = None) -> Rende
 
 def _markdown(summaries: Sequence[CaseSummary]) -> str:
     columns, folded = shown(summaries)
-    lines = [f"**{_escaped(title(summaries))}**", "", *([_escaped(folded), ""] if folded else [])]
+    lines = [f"**{escaped(title(summaries))}**", "", *([escaped(folded), ""] if folded else [])]
     heads = [f"{column.name} ({column.unit})" if column.unit else column.name for column in columns]
     lines.append(_markdown_row(heads))
     lines.append(_markdown_row(["---:" if column.is_number else "---" for column in columns]))
-    lines += [_markdown_row([_escaped(column.text(summary)) for column in columns]) for summary in summaries]
+    lines += [_markdown_row([escaped(column.text(summary)) for column in columns]) for summary in summaries]
     told = footnotes(summaries)
-    return "\n".join([*lines, "", *(f"- {_escaped(note)}" for note in told)]).rstrip() + "\n"
+    return "\n".join([*lines, "", *(f"- {escaped(note)}" for note in told)]).rstrip() + "\n"
 
 
 def _rich(summaries: Sequence[CaseSummary], width: int) -> RenderableType:
@@ -107,7 +107,7 @@ def _rich_table(columns: Sequence[Column], summaries: Sequence[CaseSummary]) -> 
     return table
 
 
-def _inert(value: Value) -> Value:
+def inert(value: Value) -> Value:
     """Spreadsheets run a cell that starts with one of these (OWASP, CSV injection); a number cell is left alone."""
     if isinstance(value, str):
         value = clean(value)
@@ -119,6 +119,6 @@ def _markdown_row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that Markdown shows as it is: no table cell ended, no link, no HTML."""
     return "".join("\\" + char if char in "\\`*<>|" else char for char in text).replace("](", "]\\(")

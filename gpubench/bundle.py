@@ -1,0 +1,166 @@
+"""One file of a run, for the mail: its records with telemetry, environment, checks and verifications, and checksums.
+
+What was cut off or changed is found out and named (see `sealed`). That guards against damage, not against forgery:
+whoever makes a bundle can seal what they like. Bundles come from anywhere: names, sizes and numbers of members have
+limits, and nothing is written outside the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpubench import __version__, sealed, store, verified
+from gpubench.redaction import Redactor, other_device
+from gpubench.spec.errors import UsageError
+from gpubench.spec.verification import Verification
+from gpubench.spec.verification import to_json as verification_to_json
+
+FORMAT = 1
+SUFFIX = ".gpubench.zip"
+_VERIFIED = "verified-"  # the start of a verification's name
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle as it was read, every checksum right. `members` are the files of the run, by name."""
+
+    run: str
+    redacted: bool
+    made_by: str
+    skipped_lines: int
+    members: Mapping[str, bytes]
+    sha256: str
+
+
+def pack(run: store.Run, output: Path, redact: bool = True) -> Bundle:
+    """Write the bundle of a run that was loaded from `run.path`. Lines that are no records are left out and counted."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", run.path.stem)[:90].lstrip("._-") or "run"
+    content = run.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    lines = [json.loads(line) for line in content.split(b"\n") if _is_record(line)]
+    redactor = Redactor(lines) if redact else None
+    members = {**_series(run, redactor), **_verifications(run, redactor)}
+    lines = [redactor.record(line) for line in lines] if redactor else lines
+    journal = "".join(json.dumps(line, allow_nan=False, separators=(",", ":")) + "\n" for line in lines)
+    members[f"{name}.jsonl"] = journal.encode()
+    if sum(map(len, members.values())) > sealed.LARGEST_CONTENT:
+        raise UsageError(f"{run.path} is too large to be packed: over {sealed.LARGEST_CONTENT >> 20} MiB.")
+    manifest = {
+        "format": FORMAT,
+        "made_by": f"gpubench {__version__}",
+        "run": name,
+        "redacted": redact,
+        "records": len(lines),
+        "skipped_lines": run.skipped_lines,
+    }
+    _write(output, sealed.sealed(manifest, members))
+    return read(output)
+
+
+def read(path: Path) -> Bundle:
+    """UsageError, naming what is wrong, where the file is not a whole and unchanged bundle."""
+    manifest, members, content = sealed.read(path)
+    if manifest["format"] > FORMAT:
+        raise UsageError(f"{path} is of a newer format than this gpubench reads ({FORMAT}): upgrade gpubench.")
+    return Bundle(
+        run=manifest["run"],
+        redacted=manifest["redacted"],
+        made_by=manifest["made_by"],
+        skipped_lines=manifest["skipped_lines"],
+        members=members,
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
+
+
+def unpack(path: Path, folder: Path) -> list[Path]:
+    """Write the members into `folder`. UsageError where another file of that name is there; nothing is written then."""
+    bundle = read(path)
+    targets = {folder / _place(name): content for name, content in bundle.members.items()}
+    for target, content in targets.items():
+        if target.is_symlink() or (target.exists() and target.read_bytes() != content):
+            raise UsageError(f"{target} is there already and is another file; choose another folder with -o.")
+    try:
+        for target, content in targets.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"Cannot write to {folder}: {error.strerror}.") from error
+    return list(targets)
+
+
+def load(path: Path) -> tuple[store.Run, list[Verification]]:
+    """The run in a bundle, as `store.load` reads one, and what was verified of it."""
+    with tempfile.TemporaryDirectory(prefix="gpubench-") as folder:
+        journal = next(each for each in unpack(path, Path(folder)) if each.suffix == ".jsonl")
+        return replace(store.load(journal), path=path), verified.load(Path(folder))
+
+
+def verifications_beside(journal: Path) -> list[Verification]:
+    """Those in `verified/` of the results folder, which holds the journal or the machine's folder that holds it."""
+    return [each for folder in (journal.parent, journal.parent.parent) for each in verified.load(folder)]
+
+
+def _series(run: store.Run, redactor: Redactor | None) -> dict[str, bytes]:
+    """The raw series that lie beside the journal; one that is gone is left out, as its record still reads."""
+    names = {record.telemetry.series_file for record in run.records} - {None}
+    found = {}
+    for name in sorted(name for name in names if name and store.NAME.fullmatch(name) and name.endswith(".parquet")):
+        path = run.path.parent / name
+        if path.is_file():
+            content = path.read_bytes()
+            found[name] = _with_other_devices(content) if redactor else content
+    return found
+
+
+def _with_other_devices(content: bytes) -> bytes:
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    table = parquet.read_table(io.BytesIO(content))
+    devices = arrow.array([other_device(device) for device in table["device"].to_pylist()]).dictionary_encode()
+    out = io.BytesIO()
+    index = table.column_names.index("device")
+    parquet.write_table(table.set_column(index, "device", devices), out, compression="zstd")
+    return out.getvalue()
+
+
+def _verifications(run: store.Run, redactor: Redactor | None) -> dict[str, bytes]:
+    """What was verified in the software of these records."""
+    software = [record.software.items() for record in run.records]
+    found = {}
+    for each in verifications_beside(run.path):
+        if any(each.software.items() <= versions for versions in software):
+            body = json.loads(verification_to_json(each))
+            body = redactor.value(body) if redactor else body
+            found[f"{_VERIFIED}{each.fingerprint}.json"] = json.dumps(body, indent=2).encode()
+    return found
+
+
+def _place(name: str) -> str:
+    """Where a member goes in the folder: verifications to where they are looked for."""
+    return f"verified/{name.removeprefix(_VERIFIED)}" if name.startswith(_VERIFIED) else name
+
+
+def _is_record(line: bytes) -> bool:
+    try:
+        store.decode(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _write(path: Path, content: bytes) -> None:
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise UsageError(f"Cannot write {path}: {error.strerror}.") from error

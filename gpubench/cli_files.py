@@ -1,0 +1,166 @@
+"""The commands that need files alone: compare, pack, unpack, export."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gpubench.comparing import Compared
+
+RESULTS = click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results"),
+    show_default=True,
+    help="Folder of the runs.",
+)
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.argument("runs", metavar="A B [C…]", nargs=-1, required=True)
+@click.option("--prices", type=FILE, help="TOML file: what each machine costs.")
+@click.option("--mix", type=FILE, help="TOML file: how many samples of what a month.")
+@click.option("--fail-if-slower", metavar="SHARE", help="Exit with 1 where a whole interval is slower by more: 3%.")
+@click.option("-o", "--output", type=FILE, help="Also write an HTML page, and its plots beside it.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@RESULTS
+def compare(
+    runs: tuple[str, ...],
+    prices: Path | None,
+    mix: Path | None,
+    fail_if_slower: str | None,
+    output: Path | None,
+    as_json: bool,
+    results: Path,
+) -> None:
+    """Compare machines, software or dates with A, the reference: runs, folders of runs, or packed bundles.
+
+    \b
+    Example:
+      gpubench compare vendor_a/ vendor_b/ --prices prices.toml --mix mix.toml -o compare.html
+      gpubench compare last_month last_night --fail-if-slower 3%
+    """
+    from gpubench import comparing
+    from gpubench.untrusted import inert
+
+    limit = comparing.limit_of(fail_if_slower) if fail_if_slower else None
+    compared = comparing.run(runs, results, prices, mix)
+    for warning in compared.warnings:
+        click.echo(f"gpubench: {warning}", err=True)
+    if as_json:
+        click.echo(comparing.as_json(compared))
+    else:
+        from rich.console import Console
+
+        from gpubench.report.compare_tables import to_rich
+
+        Console().print(to_rich(compared.study))
+    if output is not None:
+        _write_page(compared, output)
+    slow = [] if limit is None else comparing.too_slow(compared, limit)
+    for pair in slow:
+        assert pair.interval is not None
+        low, high = 100 * (1 - pair.interval.high), 100 * (1 - pair.interval.low)
+        told = f"{pair.side.name}, {inert(pair.other.case.id)}: slower by {low:.1f} % to {high:.1f} %"
+        click.echo(f"gpubench: {told}, more than {fail_if_slower} allows", err=True)
+    if slow:
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("run_", metavar="RUN", default="last")
+@click.option("-o", "--output", type=FILE, help="The bundle.  [default: the run's name, .gpubench.zip]")
+@click.option("--redact/--no-redact", default=True, show_default=True, help="Leave out hosts, users, paths, addresses.")
+@RESULTS
+def pack(run_: str, output: Path | None, redact: bool, results: Path) -> None:
+    """One file of RUN to hand on: records, telemetry, environment and checks, with checksums.
+
+    \b
+    Example:
+      gpubench pack first -o first.gpubench.zip
+    """
+    from gpubench import bundle, store
+
+    loaded = store.load(store.find(run_, results))
+    for warning in loaded.warnings:
+        click.echo(f"gpubench: {warning}", err=True)
+    target = output or Path(loaded.path.stem + bundle.SUFFIX)
+    packed = bundle.pack(loaded, target, redact)
+    click.echo(f"{target}\nsha256 {packed.sha256}")
+
+
+@click.command()
+@click.argument("file", metavar="FILE", type=FILE)
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="Folder for the run's files.  [default: this one]",
+)
+def unpack(file: Path, folder: Path) -> None:
+    """Check a bundle and write its run's files.
+
+    \b
+    Example:
+      gpubench unpack vendor.gpubench.zip -o vendor/
+    """
+    from gpubench import bundle
+
+    for path in bundle.unpack(file, folder):
+        click.echo(path)
+
+
+@click.command()
+@click.argument("runs", metavar="RUN…", nargs=-1, required=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "parquet", "markdown", "latex", "pytest-benchmark", "prometheus"]),
+    required=True,
+    help="What to write.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("export"),
+    show_default=True,
+    help="Folder for the files.",
+)
+@RESULTS
+def export(runs: tuple[str, ...], form: str, folder: Path, results: Path) -> None:
+    """Write RUN… for other tools: raw and derived figures, each in files of their own, under the same names everywhere.
+
+    \b
+    Example:
+      gpubench export --format csv first -o first_csv/
+    """
+    from gpubench import exporting
+
+    loaded = exporting.load(runs, results)
+    for warning in loaded.warnings:
+        click.echo(f"gpubench: {warning}", err=True)
+    for path in exporting.write(loaded, form, folder):
+        click.echo(path)
+
+
+def _write_page(compared: Compared, output: Path) -> None:
+    from gpubench.report.compare_html import write_html
+    from gpubench.report.compare_plots import write_plots
+    from gpubench.spec.errors import UsageError
+
+    try:
+        write_html(compared.study, compared.sources, output)
+        plots = write_plots(compared.study, output.with_suffix(".plots"))
+    except OSError as error:
+        raise UsageError(f"Cannot write {output}: {error.strerror}.") from error
+    for path in [output, *plots]:
+        click.echo(path, err=True)

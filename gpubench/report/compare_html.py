@@ -1,0 +1,107 @@
+"""The comparison as one HTML page to bring to a meeting: the verdict, plots, cases, what differs, caveats; and in the
+appendix every input and formula. It loads nothing, runs no script, and prints on paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpubench import __version__
+from gpubench.analysis.study import BreakEven, Study
+from gpubench.report import compare_caveats, compare_plots, compare_tables, compare_words, page, plots
+from gpubench.report.words import clean, figure, title
+from gpubench.spec.record import RunRecord
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a side's figures come from: what it was named by, and what is in it."""
+
+    name: str
+    files: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def write_html(study: Study, sources: Mapping[str, Source], output: Path) -> None:
+    page.write_atomically(output, render(study, sources))
+
+
+def render(study: Study, sources: Mapping[str, Source]) -> str:
+    """`sources` has every side, by its name."""
+    style = page.asset("style.css", "compare.css")
+    mix_heads, mix_cells = compare_tables.mix_table(study) if study.totals else ([], [])
+    return (
+        page.environment()
+        .get_template("compare.html")
+        .render(
+            break_evens_of_cases=[_break_even(each) for each in study.break_evens if each.summary],
+            break_evens_of_mix=[_break_even(each) for each in study.break_evens if not each.summary],
+            caveats=compare_caveats.caveats(study),
+            columns=compare_tables.shown(study),
+            count=compare_words.count,
+            definitions=compare_words.definitions(),
+            estimate=compare_words.estimate,
+            factors=compare_words.factor_rows(study),
+            formulas=compare_words.FORMULAS,
+            mix_cells=mix_cells,
+            mix_heads=mix_heads,
+            on_cpu=any(summary.case.device_kind == "cpu" for summary in study.summaries),
+            plots=_plots(study),
+            policy=page.policy(style),
+            price_inputs=compare_words.price_inputs,
+            reason=compare_words.pair_reason,
+            records={side.name: _records(study, side.name) for side in study.comparison.sides},
+            sources=sources,
+            study=study,
+            style=style,
+            title=title(study.summaries),
+            unit=lambda column: compare_tables.unit(column, study),
+            verdict=compare_words.verdict(study),
+            version=__version__,
+        )
+    )
+
+
+def _plots(study: Study) -> list[tuple[str, str]]:
+    """Each with its caption."""
+    return [
+        (f"{_caption(name)}. {title(study.summaries)}", page.data_uri(plots.svg(drawn)))
+        for name, drawn in compare_plots.figures_of(study).items()
+    ]
+
+
+def _caption(name: str) -> str:
+    kind, _, rest = name.partition("-")
+    if kind == "ratios":
+        return "Throughput of each case over the reference's"
+    return f"Throughput against cost and energy, {rest.removesuffix('-gpu').removesuffix('-cpu-shares')}"
+
+
+def _break_even(each: BreakEven) -> tuple[str, ...]:
+    """Bought, rented, for what, from when on, and whether the machine lives to see it."""
+    what = each.summary.case.id if each.summary else "the mix"
+    names = (clean(each.bought.name), clean(each.rented.name), clean(what))
+    if each.months is not None:
+        when = f"{compare_words.estimate(each.months)} months" if each.months.value else each.months.reason
+        return (*names, when, _in_life(each.months.value, each.lifetime_hours / 730, "months"))
+    assert each.samples is not None
+    assert each.hours is not None
+    if each.samples.value is None:
+        return (*names, each.samples.reason, "")
+    when = f"{compare_words.count(each.samples.value)} samples, {compare_words.estimate(each.hours)} hours of use"
+    return (*names, when, _in_life(each.hours.value, each.lifetime_hours, "hours"))
+
+
+def _in_life(value: float | None, life: float, unit: str) -> str:
+    if value is None:
+        return ""
+    if value > life:
+        return f"later than its lifetime of {figure(life)} {unit}"
+    return f"{figure(100 * value / life, 2)} % of its lifetime of {figure(life)} {unit}"
+
+
+def _records(study: Study, name: str) -> list[RunRecord]:
+    [side] = [side for side in study.comparison.sides if side.name == name]
+    return [record for summary in side.summaries for record in summary.records]
