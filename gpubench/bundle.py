@@ -101,11 +101,6 @@ def load(path: Path) -> tuple[store.Run, list[Verification]]:
         return replace(store.load(journal), path=path), verified.load(Path(folder))
 
 
-def verifications_beside(journal: Path) -> list[Verification]:
-    """Those in `verified/` of the results folder, which holds the journal or the machine's folder that holds it."""
-    return [each for folder in (journal.parent, journal.parent.parent) for each in verified.load(folder)]
-
-
 def _series(run: store.Run, redactor: Redactor | None) -> dict[str, bytes]:
     """The raw series that lie beside the journal; one that is gone is left out, as its record still reads."""
     names = {record.telemetry.series_file for record in run.records} - {None}
@@ -134,7 +129,7 @@ def _verifications(run: store.Run, redactor: Redactor | None) -> dict[str, bytes
     """What was verified in the software of these records."""
     software = [record.software.items() for record in run.records]
     found = {}
-    for each in verifications_beside(run.path):
+    for each in run.verifications:
         if any(each.software.items() <= versions for versions in software):
             body = json.loads(verification_to_json(each))
             body = redactor.value(body) if redactor else body

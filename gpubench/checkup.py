@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from gpubench.harness import machine, registry
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.outcomes import printable
-from gpubench.telemetry import nvml
+from gpubench.spec.errors import GpubenchError
+from gpubench.telemetry import doctor, nvml, recording
+from gpubench.telemetry.source import Header
 
 GIB = 1024**3
 
@@ -22,9 +26,12 @@ def examine(interpreters: Interpreters) -> dict[str, Any]:
     frameworks = [framework for framework in registry.frameworks().values() if not framework.hidden]
     with ThreadPoolExecutor() as pool:
         answers = list(pool.map(interpreters.discover, frameworks))
+    sampled = doctor.ask(view.devices) if view.devices else None
     return {
         "machine": dataclasses.asdict(this),
         "nvml": dataclasses.asdict(view),
+        "telemetry": dataclasses.asdict(sampled) if sampled else None,
+        "warnings": [dataclasses.asdict(one) for one in doctor.warnings(view, machine.usable_cores())],
         "device_kind": kind,
         "devices": [dataclasses.asdict(d) for d in machine.devices(kind, machine.most_devices(kind, this), this)],
         "frameworks": {f.name: answer for f, answer in zip(frameworks, answers, strict=True)},
@@ -37,17 +44,30 @@ def examine(interpreters: Interpreters) -> dict[str, Any]:
     }
 
 
+def misleads(found: dict[str, Any]) -> bool:
+    """Whether a benchmark here would not tell what these devices can do."""
+    return any(warning["misleads"] for warning in found["warnings"])
+
+
+def save_recording(path: Path) -> None:
+    """Write what the driver answers to each call, without who the GPUs are. GpubenchError where that cannot be."""
+    scenario = recording.recorded()
+    try:
+        path.write_text(json.dumps(scenario, indent=1) + "\n")
+    except OSError as error:
+        raise GpubenchError(f"Cannot write {path}: {error.strerror}.") from error
+
+
 def as_text(found: dict[str, Any]) -> str:
     """One screen."""
-    this, view = found["machine"], found["nvml"]
+    this = found["machine"]
+    warnings = [doctor.Warning(**one) for one in found["warnings"]]
+    sampled = Header(**found["telemetry"]) if found["telemetry"] else None
     lines = [
         f"Machine    {this['cpu']}, {this['cores']} cores, {this['memory_bytes'] / GIB:.1f} GiB; {this['os']}",
-        "NVML       "
-        + (view["reason"] or f"driver {this['driver']}, CUDA {this['cuda']}, {len(this['devices'])} GPUs"),
+        *map(printable, doctor.screen(nvml.view_from_dict(found["nvml"]), sampled, warnings)),
     ]
-    if found["device_kind"] == "gpu":
-        lines += [f"           {d['id']}  {d['name']}, {_gib(d['memory_bytes'])}" for d in found["devices"]]
-    else:
+    if found["device_kind"] == "cpu":
         shares = found["devices"]
         lines.append(f"Measures   CPU shares, not GPUs: up to {len(shares)} of one core ({_ids(shares)})")
     for name, answer in found["frameworks"].items():

@@ -276,6 +276,42 @@ def run(
 
 
 @main.command()
+@click.option("--workloads", callback=words, help="E.g. mlp,resnet20.  [default: those that train quickly]")
+@click.option("--frameworks", callback=words, help="E.g. torch,tensorflow.")
+@click.option("--strategies", callback=words, help="E.g. ddp,mirrored.")
+@click.option("--devices", callback=counts, help="Device counts, e.g. 1,2,4,8.")
+@click.option(
+    "--device-kind",
+    type=click.Choice(["auto", "cpu", "gpu"]),
+    default="auto",
+    show_default=True,
+    help="GPUs or CPU shares.",
+)
+@RESULTS
+@PYTHON
+def verify(results: Path, pythons: tuple[str, ...], **options: Any) -> None:
+    """Show that it is the same work: across frameworks, and on n devices as on one.
+
+    From the same weights and samples, every framework must come to the same loss and gradients, and every strategy to
+    the weights that one device reaches on the same batches. What passes is kept in RESULTS and shown as a badge.
+
+    \b
+    Example:
+      gpubench verify --frameworks torch --devices 1,2
+    """
+    from gpubench import verifying
+    from gpubench.harness import registry
+    from gpubench.harness.interpreters import Interpreters
+
+    interpreters = Interpreters.parse(list(pythons), list(registry.frameworks()))
+    request = verifying.Request(**options)
+    found = verifying.run(request, interpreters, results, lambda text: click.echo(text, err=True))
+    click.echo(verifying.as_text(found))
+    if not all(one.passed for one in found):
+        sys.exit(1)
+
+
+@main.command()
 @click.argument("run_", metavar="RUN", default="last")
 @click.option(
     "--format",
@@ -390,7 +426,8 @@ def _load(word: str, results: Path) -> Run:
 def _summaries(runs: list[Run]) -> list[Any]:
     from gpubench.analysis.scaling import summarize
 
-    return summarize([record for one in runs for record in one.records])
+    verifications = [each for one in runs for each in one.verifications]
+    return summarize([record for one in runs for record in one.records], verifications)
 
 
 def _show(runs: list[Run], as_json: bool, form: str = "table") -> None:
@@ -411,8 +448,9 @@ def _show(runs: list[Run], as_json: bool, form: str = "table") -> None:
 
 def _as_run(journal: Journal, records: list[RunRecord]) -> Run:
     from gpubench.store import Run
+    from gpubench.verified import beside
 
-    return Run(name=journal.path.stem, path=journal.path, records=records)
+    return Run(name=journal.path.stem, path=journal.path, records=records, verifications=beside(journal.path))
 
 
 class _writing:

@@ -255,8 +255,10 @@ class Benchmarks:
     def _summarize(self, terminalreporter: pytest.TerminalReporter) -> None:
         from gpubench.analysis.scaling import summarize
         from gpubench.report import tables
+        from gpubench.verified import beside
 
-        summaries = summarize(self.records)
+        verifications = beside(self._journal.path) if self._journal else []
+        summaries = summarize(self.records, verifications)
         width = terminalreporter._tw.fullwidth
         terminalreporter.section("throughput and scaling")
         terminalreporter.write_line(_rendered(tables.to_rich(summaries, width), width))

@@ -35,4 +35,5 @@ def runs_of(word: str, results: Path) -> list[Read]:
 def _read(path: Path) -> Read:
     if path.suffix == ".zip":
         return Read(*bundle.load(path))
-    return Read(store.load(path), bundle.verifications_beside(path))
+    run = store.load(path)
+    return Read(run, run.verifications)

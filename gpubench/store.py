@@ -14,13 +14,15 @@ import os
 import re
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
+from gpubench import verified
 from gpubench.spec.errors import GpubenchError, UsageError, nearest
 from gpubench.spec.record import SCHEMA, RunRecord, to_json
+from gpubench.spec.verification import Verification
 from gpubench.untrusted import LARGEST_FILE as LARGEST_FILE
 from gpubench.untrusted import LARGEST_LINE, check_file, inert, lines, open_file
 from gpubench.validation import validate
@@ -43,6 +45,7 @@ class Run:
     records: list[RunRecord]
     warnings: list[str] = field(default_factory=list)
     skipped_lines: int = 0
+    verifications: list[Verification] = field(default_factory=list)  # what was verified where it was measured
 
 
 class Journal:
@@ -198,7 +201,7 @@ def load(path: Path) -> Run:
     if not run.records:
         why = "; ".join(run.warnings[:3]) or "the run was cut off before its first launch had ended."
         raise UsageError(f"{inert(str(path))} holds no readable record: {why}")
-    return run
+    return replace(run, verifications=verified.beside(path))
 
 
 def decode(line: bytes | str) -> RunRecord:

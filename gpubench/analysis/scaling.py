@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from gpubench.analysis import stats
+from gpubench.analysis.badge import badge
 from gpubench.analysis.checks import doubts, sets_aside, worst
 from gpubench.analysis.checks.merge import beside_a_number, merged, unique
 from gpubench.analysis.checks.series import series_doubts
@@ -23,6 +24,7 @@ from gpubench.analysis.stats import Interval, Launch
 from gpubench.analysis.usage import Usage, usage_of
 from gpubench.spec.case import Case
 from gpubench.spec.record import Check, Machine, Outcome, RunRecord
+from gpubench.spec.verification import Verification
 
 # What two cases must share to lie on one curve.
 Series = tuple[str, str, str, str, str, str, str, int, int]
@@ -84,6 +86,7 @@ class CaseSummary:
     baseline: CaseSummary | None = None
     checks: tuple[Check, ...] = ()
     no_number: NoNumber | None = None
+    verification: str = "not verified"  # whether it was shown to be the same work: or `verified`, or `failed: why`
 
     @property
     def samples_per_second_per_device(self) -> float | None:
@@ -113,8 +116,11 @@ class CaseSummary:
         return (*words, self.machine.name, case.cores_per_device, size)
 
 
-def summarize(records: Iterable[RunRecord]) -> list[CaseSummary]:
-    """One summary for each case and machine, in the order of workload, framework, strategy and size."""
+def summarize(records: Iterable[RunRecord], verifications: Sequence[Verification] = ()) -> list[CaseSummary]:
+    """One summary for each case and machine, in the order of workload, framework, strategy and size.
+
+    `verifications` are those of where it was measured; a case that none covers is not verified.
+    """
     groups: dict[tuple[Case, str], list[RunRecord]] = defaultdict(list)
     for record in records:
         groups[record.case, record.machine.name].append(record)
@@ -124,7 +130,16 @@ def summarize(records: Iterable[RunRecord]) -> list[CaseSummary]:
     found: dict[int, list[Check]] = defaultdict(list)
     for summary, check in series_doubts(compared):
         found[id(summary)].append(check)
-    return sorted((_doubted(summary, found[id(summary)]) for summary in compared), key=_order)
+    doubted = [_doubted(summary, found[id(summary)]) for summary in compared]
+    return sorted((_verified(summary, verifications) for summary in doubted), key=_order)
+
+
+def _verified(summary: CaseSummary, verifications: Sequence[Verification]) -> CaseSummary:
+    """With the worst badge of the launches that count."""
+    badges = {badge(record, verifications) for record in summary.counted or summary.records}
+    failed = sorted(word for word in badges if word.startswith("failed"))
+    word = failed[0] if failed else "verified" if badges == {"verified"} else "not verified"
+    return replace(summary, verification=word)
 
 
 def _measured(records: Sequence[RunRecord]) -> CaseSummary:

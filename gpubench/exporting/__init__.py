@@ -41,7 +41,7 @@ def write(loaded: Loaded, form: str, folder: Path) -> list[Path]:
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for part in exported(runs):
+        for part in exported(runs, {run.path.stem: run.verifications for run in loaded.runs}):
             for name, content in _contents(part, form).items():
                 path = folder / name
                 path.write_bytes(content)

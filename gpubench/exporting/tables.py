@@ -20,6 +20,7 @@ from gpubench.analysis.scaling import CaseSummary, summarize
 from gpubench.report import tables
 from gpubench.report.words import title
 from gpubench.spec.record import Observed, Outcome, RoundTelemetry, RunRecord, WarmUp
+from gpubench.spec.verification import Verification
 
 Value = str | int | float | bool | None
 Row = dict[str, Value]
@@ -59,18 +60,26 @@ class Exported:
         return self.tables[-1]
 
 
-def exported(runs: Mapping[str, Sequence[RunRecord]]) -> list[Exported]:
-    """One for each kind of device in the runs, given by name."""
+def exported(
+    runs: Mapping[str, Sequence[RunRecord]], verifications: Mapping[str, Sequence[Verification]] | None = None
+) -> list[Exported]:
+    """One for each kind of device in the runs, given by name, as what was verified where each was measured is."""
     kinds = dict.fromkeys(record.case.device_kind for records in runs.values() for record in records)
     return [
-        _exported(kind, {run: [r for r in all_ if r.case.device_kind == kind] for run, all_ in runs.items()})
+        _exported(
+            kind,
+            {run: [r for r in all_ if r.case.device_kind == kind] for run, all_ in runs.items()},
+            verifications or {},
+        )
         for kind in kinds
     ]
 
 
-def _exported(kind: str, runs: Mapping[str, list[RunRecord]]) -> Exported:
+def _exported(
+    kind: str, runs: Mapping[str, list[RunRecord]], verifications: Mapping[str, Sequence[Verification]]
+) -> Exported:
     runs = {run: records for run, records in runs.items() if records}
-    summaries = {run: summarize(records) for run, records in runs.items()}
+    summaries = {run: summarize(records, verifications.get(run, ())) for run, records in runs.items()}
     every = [summary for found in summaries.values() for summary in found]
     made = (
         _table("raw-launches", [_launch(run, record) for run, records in runs.items() for record in records]),

@@ -16,7 +16,7 @@ from typing import Protocol, cast
 import psutil
 
 from gpubench import __version__
-from gpubench.harness import steady
+from gpubench.harness import sources, steady
 from gpubench.harness.gang.launch import GangError, Launch
 from gpubench.harness.gang.local import LocalGang
 from gpubench.spec.messages import Built, Finish, Finished, RoundDone, RunSteps, Started
@@ -125,7 +125,7 @@ class _Attempt:
         self.launch = launch
         self.number = number
         self.outcome = Outcome(status="ok")
-        self.software: dict[str, str] = {"gpubench": __version__}
+        self.software: dict[str, str] = {"gpubench": __version__, "source": sources.digest(launch.framework)}
         self.environment: dict[str, str] = {}
         self.observed = Observed()
         self.warm_up: WarmUp | None = None

@@ -34,13 +34,13 @@ class Subject:
 class Trial:
     """One training: `steps` steps from the given weights, or from the workload's own where none are given.
 
-    What the weights then are goes to `export_folder`, a file a rank.
+    What the weights then are goes to `export_folder`, a file a rank; nowhere where there is none.
     """
 
     case: Case
     steps: int
     given_file: Path | None
-    export_folder: Path
+    export_folder: Path | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,14 +92,16 @@ def _in_one_gang(subject: Subject, trials: Sequence[Trial], logs: Path) -> list[
 
 
 def _one(gang: LocalGang, trial: Trial, software: dict[str, str], another: bool) -> Trained:
-    trial.export_folder.mkdir(parents=True)
+    folder = trial.export_folder
+    if folder is not None:
+        folder.mkdir(parents=True)
     built = cast(list[Built], gang.gather("build", DEADLINES.build))
     losses: list[float | None] = []
     for index in range(trial.steps):
         gang.order(RunSteps(steps=1, phase="round"))
         done = cast(list[RoundDone], gang.gather("round", DEADLINES.step if index else DEADLINES.first_step))
         losses = losses or [rank.loss for rank in done]
-    gang.order(Finish(export_folder=str(trial.export_folder), another=another))
+    gang.order(Finish(export_folder=None if folder is None else str(folder), another=another))
     finished = cast(list[Finished], gang.gather("stop", DEADLINES.stop))
     known = [loss for loss in losses if loss is not None]
     return Trained(
@@ -111,7 +113,7 @@ def _one(gang: LocalGang, trial: Trial, software: dict[str, str], another: bool)
         loss_first=sum(known) / len(known) if known and len(known) == len(losses) else None,
         gradient_norm=finished[0].gradient_norm,
         replica_digests=tuple(digest for rank in finished for digest in rank.replica_digests),
-        export_files=tuple(trial.export_folder / f"rank{rank}.npz" for rank in range(len(finished))),
+        export_files=() if folder is None else tuple(folder / f"rank{rank}.npz" for rank in range(len(finished))),
     )
 
 

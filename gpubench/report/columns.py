@@ -140,6 +140,13 @@ COLUMNS: tuple[Column, ...] = (
         "J/sample",
     ),
     Column(
+        "work",
+        lambda s: clean(s.verification.partition(":")[0]),
+        {"verification": lambda s: s.verification},
+        is_number=False,
+        may_fold=True,
+    ),
+    Column(
         "launches",
         lambda s: f"{len(s.launches)} of {len(s.launches) + len(s.set_aside)}" if s.set_aside else str(len(s.launches)),
         {

@@ -22,6 +22,7 @@ from gpubench.report.notes import note_names
 from gpubench.report.trace import traced_devices, utilization_trace
 from gpubench.report.words import clean, title
 from gpubench.spec.record import Check, Machine, RunRecord
+from gpubench.spec.verification import Verification
 
 
 class Run(Protocol):
@@ -33,6 +34,8 @@ class Run(Protocol):
     def records(self) -> list[RunRecord]: ...
     @property
     def warnings(self) -> list[str]: ...
+    @property
+    def verifications(self) -> list[Verification]: ...
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def render(runs: Sequence[Run]) -> str:
 
 
 def _sections(run: Run) -> list[Section]:
-    return [_section(run, summaries) for summaries in by_device_kind(summarize(run.records))]
+    return [_section(run, summaries) for summaries in by_device_kind(summarize(run.records, run.verifications))]
 
 
 def _section(run: Run, summaries: list[CaseSummary]) -> Section:

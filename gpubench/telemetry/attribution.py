@@ -9,13 +9,18 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from gpubench.spec.record import Round, RoundTelemetry
+from gpubench.telemetry.energy import energy_of
+from gpubench.telemetry.means import Point, growth_by_work, held_mean, highest, is_covered, linear_mean, pairs
+from gpubench.telemetry.source import Gpm
 
-Point = tuple[int, float]  # time in ns, value
-
-HOLE_PERIODS = 5  # a hole this long in a short round is still usual on a busy machine
-HOLE_SHARE = 0.1  # of the round: more than this not seen, and a mean would be a guess
-STUCK_SECONDS = 1.0  # no device runs that long on no energy: its counter stands still
 SETTLING = 1.2  # in lengths of the average: a power that is an average must leave the time before the round behind
+LONGEST_WINDOW_NS = 1_200_000_000  # of the driver's utilisation: up to 1 s, by product (nvml.h)
+EDGE_SLACK = 0.02  # of the round, by which what was read at its edges may lie beside them
+THROTTLES = ("power", "thermal", "sync_boost", "board_limit", "reliability")
+EVENT_REASONS = {
+    0x2: "application clocks", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost",
+    0x20: "thermal (software)", 0x40: "thermal (hardware)", 0x80: "power brake", 0x100: "display clocks",
+}  # fmt: skip
 
 
 def attribute(
@@ -24,91 +29,94 @@ def attribute(
     series: Mapping[str, Sequence[float | None]],
     period_ns: int,
     power_average_seconds: float = 0.0,
+    power_limit_watts: float | None = None,
+    history: Sequence[Point] = (),
+    gpm: Sequence[Gpm] = (),
+    xids: Sequence[tuple[int, int]] = (),
 ) -> RoundTelemetry:
-    """One device over one round. The series should reach over both edges of the round, for the energy counter."""
+    """One device over one round. The series should reach over both edges of the round, for the counters."""
     start_ns, end_ns = round.start_ns, round.end_ns
-    points = {
-        metric: [(t, v) for t, v in zip(time_ns, values, strict=True) if v is not None]
-        for metric, values in series.items()
-    }
 
     def seen(metric: str, start_ns: int = start_ns) -> list[Point]:
-        of_metric = points.get(metric, [])
+        of_metric = pairs(time_ns, series.get(metric, ()))
         return of_metric if is_covered(of_metric, start_ns, end_ns, period_ns) else []
 
-    inside = [t for t in time_ns if start_ns <= t <= end_ns]
-    memory_bytes = highest(seen("memory_used_bytes"), start_ns, end_ns)
-    power_start_ns = start_ns + int(SETTLING * power_average_seconds * 1e9)
-    power_watts = linear_mean(seen("power_watts", power_start_ns), power_start_ns, end_ns)
-    energy_joules = counter_growth(seen("energy_joules"), start_ns, end_ns)
-    energy_source = "counter" if energy_joules is not None else None
-    if energy_joules is None and power_watts is not None:
-        energy_joules, energy_source = power_watts * (end_ns - start_ns) / 1e9, "integrated power"
+    def whole(value: float | None) -> int | None:
+        return None if value is None else int(value)
+
+    def grown(metric: str) -> int | None:
+        slack_ns = EDGE_SLACK * (end_ns - start_ns)
+        return whole(growth_by_work(pairs(time_ns, series.get(metric, ())), start_ns, end_ns, slack_ns))
+
+    def mean_power(metric: str, average_seconds: float) -> float | None:
+        settled_ns = start_ns + int(SETTLING * average_seconds * 1e9)
+        return linear_mean(seen(metric, settled_ns), settled_ns, end_ns)
+
+    power_watts = mean_power("power_watts", power_average_seconds)
+    counter = seen("energy_joules")
+    powers = seen("power_watts")
+    energy = energy_of(counter, powers, power_watts, start_ns, end_ns, power_limit_watts)
+    utilization = _utilization(history, seen("utilization_percent"), start_ns, end_ns)
+    throttled = {cause: grown(f"throttle_{cause}_ns") for cause in THROTTLES}
     return RoundTelemetry(
         index=round.index,
-        samples=len(inside),
-        utilization_percent=held_mean(seen("utilization_percent"), start_ns, end_ns),
-        memory_used_bytes=None if memory_bytes is None else int(memory_bytes),
+        samples=sum(start_ns <= t <= end_ns for t in time_ns),
+        utilization_percent=utilization[0],
+        utilization_source=utilization[1],
+        memory_used_bytes=whole(highest(seen("memory_used_bytes"), start_ns, end_ns)),
+        memory_reserved_bytes=whole(highest(seen("memory_reserved_bytes"), start_ns, end_ns)),
         power_watts=power_watts,
-        energy_joules=energy_joules,
-        energy_source=energy_source,
+        power_average_watts=mean_power("power_average_watts", 1.0),
+        energy_joules=energy.joules,
+        energy_source=energy.source,
+        energy_error_joules=energy.error_joules,
+        energy_integrated_joules=energy.integrated_joules,
+        energy_problem=energy.problem,
         sm_clock_mhz=linear_mean(seen("sm_clock_mhz"), start_ns, end_ns),
+        memory_clock_mhz=linear_mean(seen("memory_clock_mhz"), start_ns, end_ns),
         temperature_celsius=highest(seen("temperature_celsius"), start_ns, end_ns),
+        memory_temperature_celsius=highest(seen("memory_temperature_celsius"), start_ns, end_ns),
+        throttle_ns={cause: ns for cause, ns in throttled.items() if ns is not None},
+        clock_event_reasons=_reasons(seen("clock_event_reasons"), start_ns, end_ns),
+        pcie_tx_bytes=grown("pcie_tx_bytes"),
+        pcie_rx_bytes=grown("pcie_rx_bytes"),
+        pcie_replays=grown("pcie_replays"),
+        pcie_link_generation=whole(highest(seen("pcie_link_generation"), start_ns, end_ns)),
+        pcie_link_width=whole(highest(seen("pcie_link_width"), start_ns, end_ns)),
+        nvlink_tx_bytes=grown("nvlink_tx_bytes"),
+        nvlink_rx_bytes=grown("nvlink_rx_bytes"),
+        ecc_corrected=grown("ecc_corrected"),
+        ecc_uncorrected=grown("ecc_uncorrected"),
+        remapped_rows=grown("remapped_rows"),
+        xids=[code for t, code in xids if start_ns <= t <= end_ns],
+        gpm=_gpm(gpm, start_ns, end_ns),
+        steal_percent=held_mean(seen("steal_percent"), start_ns, end_ns),
     )
 
 
-def is_covered(points: Sequence[Point], start_ns: int, end_ns: int, period_ns: int) -> bool:
-    """Whether the samples tell about the whole of the time: two or more of them in it, and no long hole."""
-    inside = [t for t, _ in points if start_ns <= t <= end_ns]
-    longest_ns = max(HOLE_PERIODS * period_ns, HOLE_SHARE * (end_ns - start_ns))
-    return len(inside) >= 2 and all(b - a <= longest_ns for a, b in pairwise([start_ns, *inside, end_ns]))
+def _utilization(
+    history: Sequence[Point], snapshots: Sequence[Point], start_ns: int, end_ns: int
+) -> tuple[float | None, str | None]:
+    """From the driver's buffer, where it tells about all of the round; else from what was polled."""
+    inside = [t for t, _ in history if start_ns <= t <= end_ns]
+    if len(inside) >= 2 and all(b - a <= LONGEST_WINDOW_NS for a, b in pairwise([start_ns, *inside, end_ns])):
+        return held_mean(history, start_ns, end_ns), "driver's buffer"
+    mean = held_mean(snapshots, start_ns, end_ns)
+    return mean, None if mean is None else "snapshots"
 
 
-def held_mean(points: Sequence[Point], start_ns: int, end_ns: int) -> float | None:
-    """The mean over time of values that each tell about the time since the one before, as utilisation does.
-
-    Before the first point its value is taken, after the last point its.
-    """
-    if not points:
-        return None
-    stamps = [start_ns, *(min(max(t, start_ns), end_ns) for t, _ in points), end_ns]
-    values = [v for _, v in points] + [points[-1][1]]
-    return sum(v * (b - a) for v, (a, b) in zip(values, pairwise(stamps), strict=True)) / (end_ns - start_ns)
+def _reasons(points: Sequence[Point], start_ns: int, end_ns: int) -> list[str]:
+    seen = 0
+    for t, bits in points:
+        if start_ns <= t <= end_ns:
+            seen |= int(bits)
+    return [name for bit, name in EVENT_REASONS.items() if seen & bit]
 
 
-def linear_mean(points: Sequence[Point], start_ns: int, end_ns: int) -> float | None:
-    """The mean over time of momentary values, joined by straight lines (trapezoids), held beyond both ends."""
-    if not points:
-        return None
-    inside = [(t, v) for t, v in points if start_ns < t < end_ns]
-    line = [(start_ns, _at(points, start_ns)), *inside, (end_ns, _at(points, end_ns))]
-    return sum((v + w) / 2 * (b - a) for (a, v), (b, w) in pairwise(line)) / (end_ns - start_ns)
-
-
-def counter_growth(points: Sequence[Point], start_ns: int, end_ns: int) -> float | None:
-    """By how much a counter grew, interpolated at both edges.
-
-    None unless the counter was read on both sides of each edge, or where it fell (the driver was reloaded) or stood
-    still for so long that it cannot be right.
-    """
-    if not points or points[0][0] > start_ns or points[-1][0] < end_ns:
-        return None
-    if any(w < v for (a, v), (b, w) in pairwise(points) if b >= start_ns and a <= end_ns):
-        return None
-    growth = _at(points, end_ns) - _at(points, start_ns)
-    stuck = growth == 0 and end_ns - start_ns >= STUCK_SECONDS * 1e9
-    return None if stuck else growth
-
-
-def highest(points: Sequence[Point], start_ns: int, end_ns: int) -> float | None:
-    return max((v for t, v in points if start_ns <= t <= end_ns), default=None)
-
-
-def _at(points: Sequence[Point], time_ns: int) -> float:
-    """The value on the straight line through the neighbours; beyond the ends, the end's."""
-    before = next((p for p in reversed(points) if p[0] <= time_ns), points[0])
-    after = next((p for p in points if p[0] >= time_ns), points[-1])
-    if after[0] == before[0]:
-        return after[1]
-    share = (time_ns - before[0]) / (after[0] - before[0])
-    return before[1] + share * (after[1] - before[1])
+def _gpm(gpm: Sequence[Gpm], start_ns: int, end_ns: int) -> dict[str, float]:
+    """The means whose edges are those of the round, or nearly so."""
+    slack_ns = EDGE_SLACK * (end_ns - start_ns)
+    for one in gpm:
+        if abs(one.start_ns - start_ns) <= slack_ns and abs(one.end_ns - end_ns) <= slack_ns:
+            return dict(one.values)
+    return {}

@@ -42,7 +42,7 @@ class CpuSource:
     def header(self) -> Header:
         return self._header
 
-    def sweep(self) -> list[Sample]:
+    def sweep(self, edge: bool = False) -> list[Sample]:
         try:
             ticks, time_ns = _read_ticks(self._root), time.monotonic_ns()
             memory_used_bytes = _memory_used_bytes()

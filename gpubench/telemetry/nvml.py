@@ -15,10 +15,14 @@ from importlib import metadata
 from typing import Any, TypeVar
 
 from gpubench.spec.case import Device
+from gpubench.spec.record import GpuFacts, GpuProcess, GpuSystem
 from gpubench.telemetry.visible import visible_devices
 
 T = TypeVar("T")
 DISCOVERY_SECONDS = 30.0  # without persistence mode a driver takes seconds for each GPU
+# Errors of a call that will not go better next time: invalid argument, not supported, no permission, no such
+# function in this driver, no such version of its argument.
+LASTING_ERRORS = {2, 3, 4, 13, 25}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +30,8 @@ class NvmlView:
     """What NVML shows of this machine, after CUDA_VISIBLE_DEVICES. Where it cannot be read, `reason` says why.
 
     `problems` maps what is wrong (a device's id, "GPU 3", "CUDA_VISIBLE_DEVICES") to the sentence about it;
-    `n_found` counts the GPUs before CUDA_VISIBLE_DEVICES, `devices` are in its order.
+    `n_found` counts the GPUs before CUDA_VISIBLE_DEVICES, `devices` are in its order, and are MIG instances where a
+    GPU is cut into them. `system` has all GPUs that may be opened.
     """
 
     devices: list[Device] = field(default_factory=list)
@@ -38,6 +43,7 @@ class NvmlView:
     problems: dict[str, str] = field(default_factory=dict)
     pynvml_path: str | None = None
     pynvml_version: str | None = None
+    system: GpuSystem | None = None
 
 
 def discover() -> NvmlView:
@@ -45,9 +51,7 @@ def discover() -> NvmlView:
     command = [sys.executable, "-m", "gpubench.telemetry.nvml"]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=DISCOVERY_SECONDS)
-        body = json.loads(done.stdout.splitlines()[-1])
-        devices = [Device(**{**device, "cores": tuple(device["cores"])}) for device in body.pop("devices")]
-        return NvmlView(devices=devices, **body)
+        return view_from_dict(json.loads(done.stdout.splitlines()[-1]))
     except subprocess.TimeoutExpired:
         return NvmlView(reason=f"NVML did not answer within {DISCOVERY_SECONDS:.0f} s; does `nvidia-smi` hang as well?")
     except OSError as error:
@@ -57,36 +61,69 @@ def discover() -> NvmlView:
         return NvmlView(reason=f"the process that asks NVML ended with {done.returncode}: {' '.join(last)}")
 
 
+def view_from_dict(body: dict[str, Any]) -> NvmlView:
+    """What `dataclasses.asdict` made of a view, also by way of JSON."""
+    devices = [Device(**{**device, "cores": tuple(device["cores"])}) for device in body["devices"]]
+    fields: dict[str, Any] = {**body, "devices": devices, "system": system_from_dict(body["system"])}
+    return NvmlView(**fields)
+
+
+def system_from_dict(body: dict[str, Any] | None) -> GpuSystem | None:
+    """What `dataclasses.asdict` made of a system."""
+    if body is None:
+        return None
+    return GpuSystem(**{**body, "gpus": [_facts_from_dict(gpu) for gpu in body["gpus"]]})
+
+
+def _facts_from_dict(body: dict[str, Any]) -> GpuFacts:
+    lists = {key: [GpuProcess(**one) for one in body[key]] for key in ("processes", "mps_processes")}
+    facts: dict[str, Any] = {**body, **lists}
+    return GpuFacts(**facts)
+
+
 def look() -> NvmlView:
     """What `discover` gives, read in this process; never raises."""
+    from gpubench.telemetry.nvml_facts import system  # it needs this module
+
     try:
         binding().nvmlInit()
     except Exception as error:
         return NvmlView(reason=explain(error), **_which_binding())
     problems: dict[str, str] = {}
-    found = sorted(_found(problems), key=lambda item: item[0])
-    devices = [device for _, device in found]
+    found = sorted(_found(problems), key=lambda gpu: gpu.bus_id)
+    by_id = {device.id: device for gpu in found for device in [gpu.device, *gpu.parts]}
     variable = os.environ.get("CUDA_VISIBLE_DEVICES")
-    visible = visible_devices(variable, [device.id for device in devices])
-    if problem := visible.problem or _doubt(variable, devices, visible.indices):
+    visible = visible_devices(variable, [gpu.device.id for gpu in found], {g.device.id: g.cut for g in found if g.cut})
+    if problem := visible.problem or _doubt(variable, [gpu.device for gpu in found], visible.ids):
         problems["CUDA_VISIBLE_DEVICES"] = problem
-    nvml = binding()
+    all_facts = system([gpu.handle for gpu in found])
     view = NvmlView(
-        devices=[devices[index] for index in visible.indices],
-        n_found=len(devices),
-        driver=or_none(lambda: _text(nvml.nvmlSystemGetDriverVersion)),
-        cuda=or_none(lambda: _cuda_version(nvml.nvmlSystemGetCudaDriverVersion_v2())),
-        nvml_version=or_none(lambda: _text(nvml.nvmlSystemGetNVMLVersion)),
-        reason=None if devices else "NVML finds no GPU that may be opened",
+        devices=[by_id[id] for id in visible.ids],
+        n_found=len(found),
+        driver=all_facts.driver,
+        cuda=all_facts.cuda,
+        nvml_version=all_facts.nvml,
+        reason=None if found else "NVML finds no GPU that may be opened",
         problems=problems,
+        system=all_facts,
         **_which_binding(),
     )
-    or_none(nvml.nvmlShutdown)
+    or_none(binding().nvmlShutdown)
     return view
 
 
-def _found(problems: dict[str, str]) -> list[tuple[str, Device]]:
-    """Every GPU that may be opened, with its PCI bus id."""
+@dataclass(frozen=True)
+class _Found:
+    """A GPU that may be opened; its MIG instances, with `cut` mapping their UUIDs to their older names."""
+
+    handle: Any
+    bus_id: str
+    device: Device
+    parts: list[Device]
+    cut: dict[str, str]
+
+
+def _found(problems: dict[str, str]) -> list[_Found]:
     nvml = binding()
     found = []
     for index in range(or_none(nvml.nvmlDeviceGetCount) or 0):
@@ -96,9 +133,12 @@ def _found(problems: dict[str, str]) -> list[tuple[str, Device]]:
         except Exception as error:
             problems[f"GPU {index}"] = explain(error)
             continue
-        found.append((bus_id, device))
+        parts = [(part, _device(part)) for part in mig_instances(handle)]
+        cut = {instance.id: _older_name(device.id, part) for part, instance in parts}
+        found.append(_Found(handle, bus_id, device, [instance for _, instance in parts], cut))
         if is_mig(handle):
-            problems[device.id] = "MIG is on; utilisation, power and energy cannot be had for its instances"
+            what = "utilisation, power and energy cannot be had for its instances"
+            problems[device.id] = f"MIG is on; {what}" if parts else "MIG is on, but there is no instance to run on"
     return found
 
 
@@ -106,14 +146,30 @@ def _device(handle: Any) -> Device:
     nvml = binding()
     return Device(
         kind="gpu",
-        id=_text(nvml.nvmlDeviceGetUUID, handle),
-        name=or_none(lambda: _text(nvml.nvmlDeviceGetName, handle)) or "unnamed GPU",
+        id=text_of(nvml.nvmlDeviceGetUUID, handle),
+        name=or_none(lambda: text_of(nvml.nvmlDeviceGetName, handle)) or "unnamed GPU",
         memory_bytes=or_none(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).total)),
     )
 
 
 def is_mig(handle: Any) -> bool:
+    """Whether the GPU is in MIG mode."""
     return bool(or_none(lambda: binding().nvmlDeviceGetMigMode(handle)[0]))
+
+
+def mig_instances(handle: Any) -> list[Any]:
+    """The handles of a GPU's MIG instances."""
+    nvml = binding()
+    n = or_none(lambda: int(nvml.nvmlDeviceGetMaxMigDeviceCount(handle))) or 0 if is_mig(handle) else 0
+    handles = [or_none(lambda i=i: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, i)) for i in range(n)]  # type: ignore[misc]
+    return [part for part in handles if part is not None]
+
+
+def _older_name(gpu: str, part: Any) -> str:
+    """As drivers before R470 named an instance."""
+    nvml = binding()
+    ids = or_none(lambda: (nvml.nvmlDeviceGetGpuInstanceId(part), nvml.nvmlDeviceGetComputeInstanceId(part)))
+    return f"MIG-{gpu}/{ids[0]}/{ids[1]}" if ids else ""
 
 
 @cache
@@ -130,10 +186,11 @@ def binding() -> Any:
 
 
 def _which_binding() -> dict[str, Any]:
-    return {
-        "pynvml_path": or_none(lambda: str(binding().__file__)),
-        "pynvml_version": or_none(lambda: metadata.version("nvidia-ml-py")),
-    }
+    return {"pynvml_path": or_none(lambda: str(binding().__file__)), "pynvml_version": binding_version()}
+
+
+def binding_version() -> str | None:
+    return or_none(lambda: metadata.version("nvidia-ml-py"))
 
 
 def explain(error: Exception) -> str:
@@ -144,19 +201,20 @@ def explain(error: Exception) -> str:
     return f"NVML: {error} (error {code})"
 
 
-def _text(call: Any, *arguments: Any) -> str:
+def is_lasting(error: Exception) -> bool:
+    """Whether the call will fail next time as well. AttributeError: a binding older than the call."""
+    return getattr(error, "value", None) in LASTING_ERRORS or isinstance(error, AttributeError)
+
+
+def text_of(call: Any, *arguments: Any) -> str:
     """A string of the driver. The binding decodes strictly, and some drivers give names that are not UTF-8."""
     raw: bytes = call.__wrapped__(*arguments)
     return raw.decode(errors="replace")
 
 
-def _cuda_version(number: int) -> str:
-    return f"{number // 1000}.{number % 1000 // 10}"  # 12080 is 12.8
-
-
-def _doubt(variable: str | None, devices: list[Device], indices: tuple[int, ...]) -> str | None:
+def _doubt(variable: str | None, devices: list[Device], ids: tuple[str, ...]) -> str | None:
     """What to say of a CUDA_VISIBLE_DEVICES that is well formed."""
-    if devices and not indices:
+    if devices and not ids:
         return f"it hides all {len(devices)} GPUs"
     own_order = os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID"
     if variable and variable[0].isdigit() and own_order and len({device.name for device in devices}) > 1:

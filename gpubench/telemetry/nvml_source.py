@@ -1,34 +1,42 @@
 """What NVIDIA GPUs are doing, through NVML. GPUs are known by UUID; NVML's index is not CUDA's.
 
-Field numbers are written out, because some were renumbered between releases of the driver; 186 never was.
+Power, energy and throttle time are read at every sweep, in one call for each GPU; the rest every second, and errors
+every few seconds, as a call can take milliseconds and holds the driver's lock. At the edges of rounds all is read.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 from gpubench.spec.case import Device
-from gpubench.spec.record import METRICS
-from gpubench.telemetry.nvml import binding, explain, is_mig, or_none
+from gpubench.spec.record import GPU_METRICS, METRICS
+from gpubench.telemetry import nvml_ways as ways
+from gpubench.telemetry.nvml import binding, explain, is_lasting, or_none
+from gpubench.telemetry.nvml_events import Xids
+from gpubench.telemetry.nvml_facts import system
+from gpubench.telemetry.nvml_gpm import GpmReader
+from gpubench.telemetry.nvml_history import History
 from gpubench.telemetry.source import Header, Sample
 
-FIELD_POWER_INSTANT = 186  # milliwatts
-CLOCK_SM, TEMPERATURE_CORE = 1, 0
-# Errors of a call that will not go better next time: invalid argument, not supported, no permission, no such
-# function in this driver, no such version of its argument.
-LASTING_ERRORS = {2, 3, 4, 13, 25}
+SLOW_NS = 1_000_000_000
+RARE_NS = 5_000_000_000
+RARE = {"ecc_corrected", "ecc_uncorrected", "remapped_rows", "pcie_replays"}
+SLOW_CALL_SECONDS = 0.001  # a call that takes longer is not made at every sweep
+TIMED_CALLS = 3
+OF_THE_PARENT = ("utilization_percent", "power_watts", "power_average_watts", "energy_joules")
 
 
 class NvmlSource:
     """Reads GPUs by UUID. What a GPU can answer is found out once; whatever fails later is None for that sample."""
 
     def __init__(self, devices: Sequence[Device]) -> None:
-        self._readings: dict[str, tuple[Any, list[_Reading]]] = {}
+        self._gpus: list[_Gpu] = []
+        self._next_slow_ns = self._next_rare_ns = 0
         unavailable: dict[str, dict[str, str]] = {}
-        average: dict[str, float] = {}
         try:
             binding().nvmlInit()
         except Exception as error:
@@ -38,123 +46,172 @@ class NvmlSource:
             try:
                 handle = binding().nvmlDeviceGetHandleByUUID(device.id)
             except Exception as error:
-                unavailable[device.id] = dict.fromkeys(METRICS, f"the GPU could not be opened: {explain(error)}")
+                reason = f"the GPU could not be opened: {explain(error)}"
+                unavailable[device.id] = dict.fromkeys(METRICS + GPU_METRICS, reason)
                 continue
-            readings, unavailable[device.id] = _choose(handle)
-            self._readings[device.id] = (handle, readings)
-            average.update((device.id, r.average_seconds) for r in readings if r.average_seconds)
-        methods = {id: {r.metric: r.method for r in readings} for id, (_, readings) in self._readings.items()}
-        self._header = Header(source="nvml", unavailable=unavailable, methods=methods, power_average_seconds=average)
+            self._gpus.append(_Gpu(device.id, handle))
+        self._xids = Xids({gpu.id: gpu.whole for gpu in self._gpus})
+        self._header = Header(
+            source="nvml",
+            unavailable=unavailable | {g.id: g.unavailable | _xid_reason(self._xids, g.id) for g in self._gpus},
+            methods={gpu.id: gpu.methods for gpu in self._gpus},
+            power_average_seconds={g.id: g.power_average_seconds for g in self._gpus if g.power_average_seconds},
+            power_limit_watts={g.id: g.power_limit_watts for g in self._gpus if g.power_limit_watts},
+            system=dataclasses.asdict(system(_all_handles())),
+            call_seconds=_medians(self._gpus),
+            slowed_calls=sorted({name for gpu in self._gpus for name in gpu.slowed}),
+        )
 
     def header(self) -> Header:
         return self._header
 
-    def sweep(self) -> list[Sample]:
-        return [self._sample(id, handle, readings) for id, (handle, readings) in self._readings.items()]
+    def sweep(self, edge: bool = False) -> list[Sample]:
+        now_ns = time.monotonic_ns()
+        slow, rare = edge or now_ns >= self._next_slow_ns, edge or now_ns >= self._next_rare_ns
+        self._next_slow_ns = now_ns + SLOW_NS if slow else self._next_slow_ns
+        self._next_rare_ns = now_ns + RARE_NS if rare else self._next_rare_ns
+        return [gpu.sample(slow, rare, edge, self._xids) for gpu in self._gpus]
 
     def close(self) -> None:
         if self._header.reason is None:
             binding().nvmlShutdown()
 
-    def _sample(self, id: str, handle: Any, readings: list[_Reading]) -> Sample:
+
+class _Gpu:
+    """One open GPU or MIG instance, and the calls that it answers."""
+
+    def __init__(self, id: str, handle: Any) -> None:
+        nvml = binding()
+        self.id, self._handle = id, handle
+        # Some figures of a MIG instance are those of the whole GPU, and are read there.
+        parent = or_none(lambda: nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
+        self.whole = parent if id.startswith("MIG-") and parent is not None else handle
+        self.unavailable: dict[str, str] = {}
+        self.methods: dict[str, str] = {}
+        self.call_seconds: dict[str, float] = {}
+        self.slowed: list[str] = []
+        self.power_average_seconds: float | None = None
+        self.power_limit_watts = or_none(lambda: float(nvml.nvmlDeviceGetEnforcedPowerLimit(self.whole)) / 1e3)
+        self._shared = OF_THE_PARENT if self.whole is not handle or _is_cut(handle) else ()
+        self._fast, self._slow = self._choose()
+        self._rare = [one for one in self._slow if one[1].name in RARE]
+        self._slow = [one for one in self._slow if one[1].name not in RARE]
+        instance = or_none(lambda: int(nvml.nvmlDeviceGetGpuInstanceId(handle))) if self.whole is not handle else None
+        self._gpm = GpmReader(self.whole, instance)
+        if self._gpm.reason:
+            self.unavailable["gpm"] = self._gpm.reason
+        self._history = None if self._shared else History(handle)
+        if self._history and self._history.reason:
+            self._history = None
+        if self._history:
+            self.methods["utilization_percent"] += ", from the driver's buffer"
+
+    def sample(self, slow: bool, rare: bool, edge: bool, xids: Xids) -> Sample:
         values: dict[str, float | None] = {}
-        problems = {}
+        problems: dict[str, str] = {}
         before_ns = time.monotonic_ns()
-        for reading in readings:
-            try:
-                values[reading.metric] = reading.read(handle)
-            except Exception as error:
-                values[reading.metric] = None
-                problems[reading.metric] = explain(error)
-        return Sample(time_ns=(before_ns + time.monotonic_ns()) // 2, id=id, values=values, problems=problems)
+        for handle, reading in self._fast:
+            reading.read(handle, values, problems)
+        time_ns = (before_ns + time.monotonic_ns()) // 2
+        gpm = self._gpm.edge() if edge else None
+        if slow:
+            for handle, reading in self._slow:
+                reading.read(handle, values, problems)
+            if not self._fast:
+                time_ns = (before_ns + time.monotonic_ns()) // 2
+        if rare:
+            for handle, reading in self._rare:
+                reading.read(handle, values, problems)
+        history = self._history.drain(values.get("utilization_percent")) if slow and self._history else ()
+        return Sample(
+            time_ns=time_ns,
+            id=self.id,
+            values=values,
+            problems=problems,
+            history=history,
+            gpm=gpm,
+            xids=xids.take(self.id),
+        )
+
+    def _choose(self) -> tuple[list[tuple[Any, ways.Reading]], list[tuple[Any, ways.Reading]]]:
+        """For each metric the first way that answers, or why none does; then slow ones out of the fast sweep."""
+        fast: list[tuple[Any, ways.Reading]] = []
+        slow: list[tuple[Any, ways.Reading]] = []
+        self.unavailable.update(dict.fromkeys(self._shared, ways.MIG_PARENT))
+        for tier, name, fields in (
+            (fast, "fields at every sweep", ways.FAST_FIELDS),
+            (slow, "fields every second", ways.SLOW_FIELDS),
+            (slow, "NVLink fields", ways.LINK_FIELDS),
+        ):
+            self._add_fields(tier, name, [field for field in fields if field.metric not in self._shared])
+        n_links = sum(bool(or_none(lambda n=n: binding().nvmlDeviceGetNvLinkState(self.whole, n))) for n in range(18))  # type: ignore[misc]
+        if n_links and "nvlink_tx_bytes" not in self.methods:
+            self._add_fields(slow, "NVLink fields", ways.per_link_fields(n_links))
+        seconds = 1.0 if ways.power_is_average(self.whole) else None
+        for tier, calls in ((fast, ways.fast_calls(seconds)), (slow, ways.slow_calls())):
+            for call in calls:
+                self._add_call(tier, call)
+        for handle, reading in list(fast):
+            if self._time(handle, reading) > SLOW_CALL_SECONDS:
+                fast.remove((handle, reading))
+                slow.append((handle, reading))
+                self.slowed.append(reading.name)
+        for handle, reading in slow:
+            self._time(handle, reading)
+        return fast, slow
+
+    def _add_fields(self, tier: list[tuple[Any, ways.Reading]], name: str, fields: Sequence[ways.Field]) -> None:
+        if reading := ways.answered(self.whole, name, fields, self.unavailable):
+            tier.append((self.whole, reading))
+            for field in reading.fields:
+                self.methods[field.metric] = field.method
+                self.unavailable.pop(field.metric, None)
+
+    def _add_call(self, tier: list[tuple[Any, ways.Reading]], call: ways.Call) -> None:
+        if call.name in self.methods or call.name in self._shared:
+            return
+        handle = self._handle if call.name.startswith("memory_used") else self.whole
+        try:
+            call.get(handle)
+        except Exception as error:
+            if is_lasting(error):
+                self.unavailable.update(dict.fromkeys(call.metrics, explain(error)))
+                return
+        tier.append((handle, call))
+        for metric in call.metrics:
+            self.methods[metric] = call.method
+            self.unavailable.pop(metric, None)
+        self.power_average_seconds = call.average_seconds or self.power_average_seconds
+
+    def _time(self, handle: Any, reading: ways.Reading) -> float:
+        """The median of a few calls, in seconds."""
+        if reading.name in self.call_seconds:
+            return self.call_seconds[reading.name]
+        took = []
+        for _ in range(TIMED_CALLS):
+            start_ns = time.perf_counter_ns()
+            reading.read(handle, {}, {})
+            took.append((time.perf_counter_ns() - start_ns) / 1e9)
+        self.call_seconds[reading.name] = median(took)
+        return self.call_seconds[reading.name]
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """One way to read one metric of an open GPU."""
-
-    metric: str
-    method: str
-    read: Callable[[Any], float]
-    average_seconds: float | None = None
+def _is_cut(handle: Any) -> bool:
+    return bool(or_none(lambda: binding().nvmlDeviceGetMigMode(handle)[0]))
 
 
-def _ways(handle: Any) -> list[_Reading]:
-    """Every way to read every metric, the better one first."""
+def _all_handles() -> list[Any]:
     nvml = binding()
-    power_average_seconds = 1.0 if _power_is_average(handle) else None
-    return [
-        _Reading("utilization_percent", "time in which any kernel ran", _utilization_percent),
-        _Reading(
-            "memory_used_bytes",
-            "in use, without what the driver reserves",
-            lambda h: nvml.nvmlDeviceGetMemoryInfo(h, version=nvml.nvmlMemory_v2).used,
-        ),
-        _Reading(
-            "memory_used_bytes",
-            "in use, with what the driver reserves",
-            lambda h: nvml.nvmlDeviceGetMemoryInfo(h).used,
-        ),
-        _Reading("power_watts", "instantaneous (field 186)", lambda h: _field(h, FIELD_POWER_INSTANT) / 1e3),
-        _Reading(
-            "power_watts",
-            "average of the last second" if power_average_seconds else "instantaneous",
-            lambda h: nvml.nvmlDeviceGetPowerUsage(h) / 1e3,
-            power_average_seconds,
-        ),
-        _Reading(
-            "energy_joules",
-            "counter since the driver was loaded",
-            lambda h: nvml.nvmlDeviceGetTotalEnergyConsumption(h) / 1e3,
-        ),
-        _Reading("sm_clock_mhz", "SM clock", lambda h: nvml.nvmlDeviceGetClockInfo(h, CLOCK_SM)),
-        _Reading("temperature_celsius", "GPU core", lambda h: nvml.nvmlDeviceGetTemperatureV(h, TEMPERATURE_CORE)),
-        _Reading("temperature_celsius", "GPU core", lambda h: nvml.nvmlDeviceGetTemperature(h, TEMPERATURE_CORE)),
-    ]
+    n = or_none(nvml.nvmlDeviceGetCount) or 0
+    handles = [or_none(lambda i=i: nvml.nvmlDeviceGetHandleByIndex(i)) for i in range(n)]  # type: ignore[misc]
+    return [handle for handle in handles if handle is not None and or_none(lambda h=handle: nvml.nvmlDeviceGetUUID(h))]  # type: ignore[misc]
 
 
-def _choose(handle: Any) -> tuple[list[_Reading], dict[str, str]]:
-    """For each metric the first way that answers, or why none does."""
-    chosen: dict[str, _Reading] = {}
-    unavailable: dict[str, str] = {}
-    mig = is_mig(handle)
-    for way in _ways(handle):
-        if mig and way.metric in ("utilization_percent", "power_watts", "energy_joules"):
-            unavailable[way.metric] = "MIG is on, and the figure would be the whole GPU's"
-        elif way.metric not in chosen:
-            try:
-                way.read(handle)
-            except Exception as error:
-                if _is_lasting(error):
-                    unavailable[way.metric] = explain(error)
-                    continue
-            chosen[way.metric] = way
-    return list(chosen.values()), {m: reason for m, reason in unavailable.items() if m not in chosen}
+def _xid_reason(xids: Xids, id: str) -> dict[str, str]:
+    return {"xids": xids.unavailable[id]} if id in xids.unavailable else {}
 
 
-def _is_lasting(error: Exception) -> bool:
-    # AttributeError: a binding older than the call.
-    return getattr(error, "value", None) in LASTING_ERRORS or isinstance(error, AttributeError)
-
-
-def _utilization_percent(handle: Any) -> float:
-    percent = float(binding().nvmlDeviceGetUtilizationRates(handle).gpu)
-    if percent > 100:
-        raise ValueError(f"NVML gave a utilisation of {percent:.0f} %")
-    return percent
-
-
-def _power_is_average(handle: Any) -> bool:
-    """Whether nvmlDeviceGetPowerUsage averages over a second: on Ampere except GA100, and newer (nvml.h)."""
-    capability = or_none(lambda: tuple(binding().nvmlDeviceGetCudaComputeCapability(handle)))
-    return capability is None or capability > (8, 0)
-
-
-def _field(handle: Any, field_id: int) -> float:
-    """One field; each carries its own error and its own type."""
-    nvml = binding()
-    answer = nvml.nvmlDeviceGetFieldValues(handle, [field_id])[0]
-    if answer.nvmlReturn:
-        raise nvml.NVMLError(answer.nvmlReturn)
-    member = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}[answer.valueType]
-    return float(getattr(answer.value, member))
+def _medians(gpus: Sequence[_Gpu]) -> dict[str, float]:
+    """By call, the median over the GPUs."""
+    names = {name for gpu in gpus for name in gpu.call_seconds}
+    return {name: median(gpu.call_seconds[name] for gpu in gpus if name in gpu.call_seconds) for name in sorted(names)}

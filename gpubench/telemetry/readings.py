@@ -11,16 +11,40 @@ from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
-from gpubench.telemetry.source import Header
+from gpubench.telemetry.source import Gpm, Header
+
+# What grows. Between two readings of a counter there is no value to hold.
+COUNTERS = {
+    "energy_joules", "pcie_tx_bytes", "pcie_rx_bytes", "pcie_replays", "nvlink_tx_bytes", "nvlink_rx_bytes",
+    "ecc_corrected", "ecc_uncorrected", "remapped_rows", "throttle_power_ns", "throttle_thermal_ns",
+    "throttle_sync_boost_ns", "throttle_board_limit_ns", "throttle_reliability_ns",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Window:
-    """A device's series between two times. `problems` maps a metric to why its newest missing value is missing."""
+    """A device's series between two times, with what came apart from them.
+
+    `failed` counts the readings that failed, by metric, and `problems` has why the newest one did.
+    """
 
     time_ns: list[int]
     series: dict[str, list[float | None]]
+    failed: dict[str, int]
     problems: dict[str, str]
+    history: list[tuple[int, float]]
+    gpm: list[Gpm]
+    xids: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One sweep over all devices: when it began, how long it took, how late it was, the process's CPU time so far."""
+
+    time_ns: int
+    took_ns: int
+    late_ns: int
+    cpu_ns: int
 
 
 @dataclass
@@ -29,19 +53,29 @@ class _Track:
 
     time_ns: array[int] = field(default_factory=lambda: array("q"))
     columns: dict[str, array[float]] = field(default_factory=dict)
-    problems: dict[str, list[tuple[int, str]]] = field(default_factory=dict)  # when each began
+    failures: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    history: list[tuple[int, float]] = field(default_factory=list)
+    gpm: list[Gpm] = field(default_factory=list)
+    xids: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, body: dict[str, Any]) -> None:
-        for metric, value in body["values"].items():
-            column = self.columns.setdefault(metric, array("d", [nan]) * len(self.time_ns))
+        """A gauge that was not due keeps its value; a counter has none then."""
+        values = body["values"]
+        for metric, value in values.items():
+            column = self.columns.get(metric)
+            if column is None:
+                column = self.columns[metric] = array("d", [nan]) * len(self.time_ns)
             column.append(nan if value is None else value)
         self.time_ns.append(body["time_ns"])
-        for column in self.columns.values():
-            column.extend([nan] * (len(self.time_ns) - len(column)))  # a metric that this sample lacks
-        for metric, text in body["problems"].items():
-            begun = self.problems.setdefault(metric, [])
-            if not begun or begun[-1][1] != text:
-                begun.append((body["time_ns"], text))
+        for metric, column in self.columns.items():
+            if metric not in values:
+                column.append(nan if metric in COUNTERS or not column else column[-1])
+        for metric, text in body.get("problems", {}).items():
+            self.failures.setdefault(metric, []).append((body["time_ns"], text))
+        self.history += [(time_ns, value) for time_ns, value in body.get("history", [])]
+        self.xids += [(time_ns, code) for time_ns, code in body.get("xids", [])]
+        if "gpm" in body:
+            self.gpm.append(Gpm(**body["gpm"]))
 
     def window(self, start_ns: int, end_ns: int, margin: int) -> Window:
         first = max(0, bisect_left(self.time_ns, start_ns) - margin)
@@ -50,12 +84,21 @@ class _Track:
             metric: [None if isnan(value) else value for value in column[first:last]]
             for metric, column in self.columns.items()
         }
-        problems = {
-            metric: [text for began_ns, text in begun if began_ns <= end_ns][-1]
-            for metric, begun in self.problems.items()
-            if begun[0][0] <= end_ns
+        failed = {
+            metric: [text for time_ns, text in texts if start_ns <= time_ns <= end_ns]
+            for metric, texts in self.failures.items()
         }
-        return Window(self.time_ns[first:last].tolist(), series, problems)
+        from_ns = bisect_left(self.history, (start_ns, -1.0))
+        to_ns = bisect_right(self.history, (end_ns, 101.0))
+        return Window(
+            time_ns=self.time_ns[first:last].tolist(),
+            series=series,
+            failed={metric: len(texts) for metric, texts in failed.items() if texts},
+            problems={metric: texts[-1] for metric, texts in failed.items() if texts},
+            history=self.history[max(0, from_ns - 1) : to_ns + 1],
+            gpm=[one for one in self.gpm if one.end_ns >= start_ns and one.start_ns <= end_ns],
+            xids=[(time_ns, code) for time_ns, code in self.xids if start_ns <= time_ns <= end_ns],
+        )
 
 
 class Readings:
@@ -67,6 +110,8 @@ class Readings:
         self._lock = threading.Lock()
         self._tracks: dict[str, _Track] = {}
         self.headers: list[Header] = []
+        self.sweeps: list[Sweep] = []
+        self.period_ns: int | None = None
 
     def update(self) -> None:
         """Read what was added. A line without its end is left for the next time."""
@@ -86,6 +131,12 @@ class Readings:
             track = self._tracks.get(id)
             return track.time_ns[-1] if track else None
 
+    def newest_history_ns(self, id: str) -> int | None:
+        """None where the device has no history."""
+        with self._lock:
+            track = self._tracks.get(id)
+            return track.history[-1][0] if track and track.history else None
+
     def newest(self) -> dict[str, dict[str, float | None]]:
         """The newest values by device and metric."""
         with self._lock:
@@ -100,7 +151,11 @@ class Readings:
             return self._tracks.get(id, _Track()).window(start_ns, end_ns, margin)
 
     def _take(self, body: dict[str, Any]) -> None:
-        if "header" in body:
+        if "samples" in body:
+            for sample in body["samples"]:
+                self._tracks.setdefault(sample["id"], _Track()).add(sample)
+            self.sweeps.append(Sweep(**body["sweep"]))
+        elif "header" in body:
             self.headers.append(Header(**body["header"]))
         else:
-            self._tracks.setdefault(body["id"], _Track()).add(body)
+            self.period_ns = body["period_ns"]

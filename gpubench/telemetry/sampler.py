@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,13 +16,19 @@ from types import TracebackType
 
 from gpubench.spec.case import Device
 from gpubench.spec.record import METRICS, DeviceTelemetry, Round, Telemetry
-from gpubench.telemetry.attribution import HOLE_PERIODS, attribute
+from gpubench.telemetry.attribution import attribute
+from gpubench.telemetry.cost import cost_of
+from gpubench.telemetry.nvml import system_from_dict
 from gpubench.telemetry.readings import Readings, Window
-from gpubench.telemetry.sampling import GRACE_SECONDS, Settings, settings_to_line
+from gpubench.telemetry.sampling import EDGE, GRACE_SECONDS, PAUSE, RESUME, Settings, settings_to_line
 from gpubench.telemetry.source import Header
 
 START_SECONDS = 30.0  # without persistence mode a driver takes seconds for each GPU
 SILENCE_SECONDS = 2.0  # a sampler that is later than this is said to be silent
+EDGE_SECONDS = 0.25
+HISTORY_SECONDS = 1.5  # the driver's utilisation comes that late: a window of up to 1 s
+HISTORY_CHECK_SECONDS = 0.2
+MARGIN_SECONDS = 1.2  # on each side of a round: counters are read once a second at least
 
 
 class Sampler:
@@ -39,6 +47,8 @@ class Sampler:
         self._process: subprocess.Popen[str] | None = None
         self._started_ns = 0
         self._stopped = False
+        self._answers = True
+        self._paused = False
         self._reason: str | None = "the sampler was not started"
 
     def __enter__(self) -> Sampler:
@@ -81,24 +91,59 @@ class Sampler:
             self._process.stdin.write(settings_to_line(settings))
             self._process.stdin.flush()
 
-    def telemetry(self, devices: Sequence[Device], rounds: Sequence[Round], since_ns: int, until_ns: int) -> Telemetry:
+    def edge(self) -> None:
+        """Have everything read at once: to be called just before a round starts and as soon as it has ended.
+
+        Returns when that was done, or after a quarter of a second; who did not answer is not waited for again.
+        """
+        if self._paused:
+            return
+        asked_ns = time.monotonic_ns()
+        self._order(EDGE)
+        while self._answers and not self._is_complete(self._devices, asked_ns):
+            self._answers = time.monotonic_ns() - asked_ns < EDGE_SECONDS * 1e9
+            time.sleep(0.002)
+
+    def pause(self) -> None:
+        """Read nothing until `resume`: for a round that shows what sampling costs."""
+        self._paused = True
+        self._order(PAUSE)
+
+    def resume(self) -> None:
+        self._paused = False
+        self._order(RESUME)
+
+    def telemetry(
+        self,
+        devices: Sequence[Device],
+        rounds: Sequence[Round],
+        since_ns: int,
+        until_ns: int,
+        control: Round | None = None,
+    ) -> Telemetry:
         """The series of `devices` from `since_ns` to `until_ns`, and what it comes to in each of `rounds`.
 
-        Waits a few periods at most, for the samples that lie just behind the last edge.
+        `control` is a round that was run while sampling was paused. Waits a few periods at most, for the samples that
+        lie just behind the last edge.
         """
         until_ns = min(until_ns, time.monotonic_ns())
+        self._order(EDGE)
         self._wait_for(devices, until_ns)
+        self._wait_for_history(devices, max((one.end_ns for one in rounds), default=0))
         sources = {header.source: header for header in map(self._header, devices) if header}
         reasons = [header.reason for header in sources.values()] + [self._trouble(devices, until_ns)]
         return Telemetry(
             source=" and ".join(sources) or None,
-            period_seconds=self._period_seconds,
+            period_seconds=self._sampled_period_ns / 1e9,
             reason=next((reason for reason in reasons if reason), None),
             devices=[
                 self._device(device, header, rounds, since_ns, until_ns)
                 for device in devices
                 if (header := self._header(device)) and header.reason is None
             ],
+            system=next((system_from_dict(header.system) for header in sources.values() if header.system), None),
+            cost=cost_of(self._readings, list(sources.values()), since_ns, until_ns, self._sampled_period_ns),
+            control=control,
         )
 
     def latest(self) -> dict[str, dict[str, float | None]]:
@@ -130,21 +175,45 @@ class Sampler:
         self, device: Device, header: Header, rounds: Sequence[Round], since_ns: int, until_ns: int
     ) -> DeviceTelemetry:
         window = self._readings.window(device.id, since_ns, until_ns)
-        period_ns = round(self._period_seconds * 1e9)
-        average_seconds = header.power_average_seconds.get(device.id, 0.0)
+        margin = math.ceil(MARGIN_SECONDS * 1e9 / self._sampled_period_ns)
         attributed = []
         for one in rounds:
-            around = self._readings.window(device.id, one.start_ns, one.end_ns, margin=HOLE_PERIODS)
-            attributed.append(attribute(one, around.time_ns, around.series, period_ns, average_seconds))
+            around = self._readings.window(device.id, one.start_ns, one.end_ns, margin=margin)
+            attributed.append(
+                attribute(
+                    one,
+                    around.time_ns,
+                    around.series,
+                    self._sampled_period_ns,
+                    power_average_seconds=header.power_average_seconds.get(device.id, 0.0),
+                    power_limit_watts=header.power_limit_watts.get(device.id),
+                    history=around.history,
+                    gpm=around.gpm,
+                    xids=around.xids,
+                )
+            )
         return DeviceTelemetry(
             id=device.id,
             name=device.name,
             rounds=attributed,
             time_ns=window.time_ns,
-            series=window.series,
+            series=with_history(window),
+            xids=window.xids,
             unavailable=_unavailable(window, header.unavailable.get(device.id, {})),
             methods=dict(header.methods.get(device.id, {})),
         )
+
+    @property
+    def _sampled_period_ns(self) -> int:
+        """As asked for, or longer where the driver is too slow for it."""
+        return self._readings.period_ns or round(self._period_seconds * 1e9)
+
+    def _order(self, command: str) -> None:
+        if self._process is None or self._process.stdin is None or self._stopped:
+            return
+        with suppress(BrokenPipeError):  # it has ended; the telemetry will say with what
+            self._process.stdin.write(command + "\n")
+            self._process.stdin.flush()
 
     def _header(self, device: Device) -> Header | None:
         source = "nvml" if device.kind == "gpu" else "cpu"
@@ -164,6 +233,17 @@ class Sampler:
                 return
             time.sleep(min(0.02, self._period_seconds / 4))
         self._readings.update()  # what it wrote before it ended
+
+    def _wait_for_history(self, devices: Sequence[Device], until_ns: int) -> None:
+        """Until the driver has told about the utilisation up to `until_ns`, where it tells at all."""
+        patience_end_ns = until_ns + round(HISTORY_SECONDS * 1e9)
+        while self._process and self._process.poll() is None and time.monotonic_ns() < patience_end_ns:
+            newest = [self._readings.newest_history_ns(device.id) for device in devices]
+            if all(time_ns is None or time_ns >= until_ns for time_ns in newest):
+                return
+            self._order(EDGE)
+            time.sleep(HISTORY_CHECK_SECONDS)
+            self._readings.update()
 
     def _is_complete(self, devices: Sequence[Device], until_ns: int) -> bool:
         self._readings.update()
@@ -204,17 +284,27 @@ def _ending(code: int) -> str:
     return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
 
+def with_history(window: Window) -> dict[str, list[float | None]]:
+    """The series, with the utilisation that the driver's buffer gives for each time, where it does."""
+    if not window.history:
+        return window.series
+    stamps = [time_ns for time_ns, _ in window.history]
+    polled = window.series.get("utilization_percent", [None] * len(window.time_ns))
+    busy: list[float | None] = []
+    for time_ns, value in zip(window.time_ns, polled, strict=True):
+        place = bisect_left(stamps, time_ns)  # each tells about the time since the one before
+        known = 0 < place < len(stamps)
+        busy.append(window.history[place][1] if known else value)
+    return {**window.series, "utilization_percent": busy}
+
+
 def _unavailable(window: Window, lasting: Mapping[str, str]) -> dict[str, str]:
     """Why values are missing from the window, by metric."""
     reasons = dict(lasting)
     for metric in METRICS:
-        values = window.series.get(metric, [])
-        n_missing = sum(value is None for value in values)
-        if metric in lasting:
-            continue
-        if not values:
+        if metric not in lasting and not window.series.get(metric):
             reasons[metric] = "no sample fell into this time"
-        elif n_missing:
-            why = window.problems.get(metric, "no reason was given")
-            reasons[metric] = f"{n_missing} of {len(values)} samples failed: {why}"
+    for metric, n_failed in window.failed.items():
+        n_held = sum(value is None for value in window.series.get(metric, []))
+        reasons[metric] = f"{n_failed} readings failed, {n_held} samples are without it: {window.problems[metric]}"
     return reasons

@@ -1,10 +1,11 @@
-"""What a source of samples is: a kind of device, and how to read it. A new vendor is one more file like `nvml.py`."""
+"""What a source of samples is: a kind of device, and how to read it. A new vendor is one more file like `cpu.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,7 +14,8 @@ class Header:
 
     Where nothing can be read, `reason` says why. `unavailable` and `methods` map a device's id and a metric to why it
     cannot be read, and to what is read. `power_average_seconds` names the devices whose power reading is an average
-    over the time before it.
+    over the time before it; `power_limit_watts` what a device cannot exceed for long. `system` is a `GpuSystem` as a
+    dict. `call_seconds` says what calls took, `slowed_calls` which were too slow for every sweep.
     """
 
     source: str
@@ -21,16 +23,35 @@ class Header:
     unavailable: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     methods: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     power_average_seconds: Mapping[str, float] = field(default_factory=dict)
+    power_limit_watts: Mapping[str, float] = field(default_factory=dict)
+    system: dict[str, Any] | None = None
+    call_seconds: Mapping[str, float] = field(default_factory=dict)
+    slowed_calls: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
-    """One device at one time of the node's monotonic clock. A value is None for this once, and `problems` says why."""
+class Gpm:
+    """Means between two times, by the GPU's own counters (GPU performance monitoring)."""
+
+    start_ns: int
+    end_ns: int
+    values: Mapping[str, float]
+
+
+class Sample(NamedTuple):  # made many times a second; a frozen dataclass takes several times as long
+    """One device at one time of the node's monotonic clock. A value is None for this once, and `problems` says why.
+
+    A metric that is not in `values` was not due. `history` has utilisation at earlier times, each in percent of the
+    time since the one before; `xids` are errors that the driver told since the last sample, with when.
+    """
 
     time_ns: int
     id: str
     values: Mapping[str, float | None]
-    problems: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, str] = MappingProxyType({})
+    history: Sequence[tuple[int, float]] = ()
+    gpm: Gpm | None = None
+    xids: Sequence[tuple[int, int]] = ()
 
 
 class Source(Protocol):
@@ -38,6 +59,8 @@ class Source(Protocol):
 
     def header(self) -> Header: ...
 
-    def sweep(self) -> list[Sample]: ...
+    def sweep(self, edge: bool = False) -> list[Sample]:
+        """Read what is due; everything at the `edge` of a round."""
+        ...
 
     def close(self) -> None: ...

@@ -9,6 +9,7 @@ import pytest
 
 from gpubench.report.html import render, write_html
 from gpubench.spec.record import Check, RunRecord
+from gpubench.spec.verification import Verification
 from tests.builders import make_case, make_launches, make_lost, make_record, make_run
 
 
@@ -18,6 +19,7 @@ class SavedRun:
     records: list[RunRecord]
     path: Path = Path("unused")
     warnings: list[str] = field(default_factory=list)
+    verifications: list[Verification] = field(default_factory=list)
 
 
 def words(page: str) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpubench.spec.record import RoundTelemetry
-from gpubench.telemetry.attribution import attribute, counter_growth, held_mean, is_covered, linear_mean
+from gpubench.telemetry.attribution import attribute
+from gpubench.telemetry.means import growth, held_mean, is_covered, linear_mean
+from gpubench.telemetry.source import Gpm
 from tests.telemetry.helpers import make_round
 
 SECOND = 10**9
@@ -58,8 +60,8 @@ def test_a_counter_that_fell_or_stood_still_gives_way_to_integrated_power(counte
 
 
 def test_a_counter_that_was_not_read_behind_the_round_gives_no_growth():
-    assert counter_growth([(1 * SECOND, 10.0), (2 * SECOND, 20.0)], 1 * SECOND, 3 * SECOND) is None
-    assert counter_growth([(1 * SECOND, 10.0), (2 * SECOND, 20.0)], 0, 2 * SECOND) is None
+    assert growth([(1 * SECOND, 10.0), (2 * SECOND, 20.0)], 1 * SECOND, 3 * SECOND) is None
+    assert growth([(1 * SECOND, 10.0), (2 * SECOND, 20.0)], 0, 2 * SECOND) is None
 
 
 def test_without_a_counter_and_without_power_there_is_no_energy():
@@ -113,3 +115,60 @@ def test_a_device_that_was_lost_in_the_middle_has_no_mean_over_the_whole_round()
 def test_a_hole_of_more_than_a_tenth_of_the_round_is_too_long(hole_seconds: int, covered: bool):
     points = [(t * SECOND, 1.0) for t in range(100) if not 40 < t < 40 + hole_seconds]
     assert is_covered(points, 0, 99 * SECOND, SECOND) is covered
+
+
+def test_the_drivers_buffer_goes_before_snapshots_where_it_tells_about_all_of_the_round():
+    history = [(t * SECOND // 2, 100.0 if t % 2 else 0.0) for t in range(1, 13)]  # half a second each, to 6 s
+    snapshots: dict[str, list[float | None]] = {"utilization_percent": [100] * 8}
+    times = [i * SECOND for i in range(8)]
+    got = attribute(make_round(1, 5), times, snapshots, SECOND, history=history)
+    assert (got.utilization_percent, got.utilization_source) == (pytest.approx(50), "driver's buffer")
+    got = attribute(make_round(1, 5), times, snapshots, SECOND, history=history[:4])  # only to 2 s
+    assert (got.utilization_percent, got.utilization_source) == (pytest.approx(100), "snapshots")
+
+
+def test_a_byte_counter_grows_between_the_edges_and_has_none_where_it_wrapped():
+    good: dict[str, list[float | None]] = {
+        "pcie_tx_bytes": [0, None, 400, None, 800],  # read at every second sample
+        "pcie_rx_bytes": [2**32 - 10, None, 20, None, 40],
+    }
+    got = attributed(good, 1, 3)
+    assert got.pcie_tx_bytes == 400  # from 200 to 600
+    assert got.pcie_rx_bytes is None
+
+
+def test_throttle_time_is_by_cause_and_a_counter_that_stands_still_says_none():
+    got = attributed({"throttle_power_ns": [0, 10, 20, 30, 40], "throttle_thermal_ns": [5, 5, 5, 5, 5]}, 1, 3)
+    assert got.throttle_ns == {"power": 20, "thermal": 0}
+
+
+def test_event_reasons_are_named_and_being_idle_is_none():
+    got = attributed({"clock_event_reasons": [0x1, 0x4, 0x0, 0x40, 0x8]}, 1, 3)
+    assert got.clock_event_reasons == ["power cap", "thermal (hardware)"]  # 0x8 came after the round
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "taken"), [(1.0, 3.0, True), (0.97, 3.03, True), (0.5, 3.0, False), (1.0, 2.5, False)]
+)
+def test_monitoring_counts_where_its_edges_are_the_rounds(start: float, end: float, taken: bool):
+    one = Gpm(start_ns=int(start * SECOND), end_ns=int(end * SECOND), values={"sm_active_percent": 70})
+    got = attribute(make_round(1, 3), [], {}, SECOND, gpm=[one])
+    assert got.gpm == ({"sm_active_percent": 70} if taken else {})
+
+
+def test_xids_belong_to_the_round_that_they_fell_into():
+    got = attribute(make_round(1, 3), [], {}, SECOND, xids=[(SECOND // 2, 13), (2 * SECOND, 79)])
+    assert got.xids == [79]
+
+
+def test_the_drivers_average_of_power_leaves_out_the_time_before_the_round():
+    # From 2.2 s on: 320 W at 2.2, 400 W at 3 and later.
+    got = attributed({"power_average_watts": [100, 100, 300, 400, 400, 400, 400]}, 1, 6)
+    assert got.power_average_watts == pytest.approx((0.8 * 360 + 3 * 400) / 3.8)
+
+
+def test_bytes_read_just_outside_the_edges_are_what_they_were_at_the_edges():
+    # Idle until 1 s and from 3 s on; read at 0.97, 2 and 3.03 s. A straight line would lose some of the first second.
+    times = [int(t * SECOND) for t in (0.97, 2, 3.03)]
+    got = attribute(make_round(1, 3), times, {"pcie_tx_bytes": [0, 500, 1000]}, SECOND)
+    assert got.pcie_tx_bytes == 1000

@@ -14,15 +14,16 @@ import psutil
 import pytest
 
 from gpubench.spec.case import Device
-from gpubench.spec.record import METRICS
+from gpubench.spec.record import GPU_METRICS, METRICS
 from gpubench.telemetry import sampler as sampler_module
+from gpubench.telemetry.cost import perturbation
 from gpubench.telemetry.sampler import Sampler
-from gpubench.telemetry.sampling import run_schedule
+from gpubench.telemetry.sampling import EDGE, PAUSE, RESUME, STOP, Commands, fitting_period_ns, run_schedule
+from gpubench.telemetry.source import Header, Sample
 from tests.fakes.nvml import gpu
-from tests.telemetry.helpers import loading, make_round
+from tests.telemetry.helpers import LONG_SECONDS, loading, make_round, wait_until
 
 CORE = Device(kind="cpu", id="core 0", name="CPU", cores=(0,))
-LONG_SECONDS = 20.0  # for what takes milliseconds, on a machine that is busy with something else
 
 
 def wait_for_samples(sampler: Sampler, devices: list[Device], n_samples: int = 5) -> None:
@@ -66,15 +67,16 @@ def test_a_gpu_of_an_unknown_uuid_has_reasons_and_the_others_have_figures(fake_n
     with loading(fake_nvml, count=1), Sampler([gpu(5), gpu(0)], tmp_path, 0.02) as sampler:
         wait_for_samples(sampler, [gpu(0)])
         unknown, known = sampler.telemetry([gpu(5), gpu(0)], [], 0, time.monotonic_ns()).devices
-    assert set(unknown.unavailable) == set(METRICS)
+    assert set(unknown.unavailable) == {*METRICS, *GPU_METRICS}
     assert "could not be opened" in unknown.unavailable["power_watts"]
     assert known.unavailable == {}
 
 
 def test_a_gpu_that_falls_off_the_bus_leaves_what_was_read_before(fake_nvml: Path, tmp_path: Path):
     devices = [gpu(0), gpu(1)]
-    with loading(fake_nvml, count=2, lost="1@100"), Sampler(devices, tmp_path, 0.02) as sampler:
-        wait_for_samples(sampler, devices, n_samples=40)
+    with loading(fake_nvml, count=2, lost="1@400"), Sampler(devices, tmp_path, 0.02) as sampler:
+        wait_for_samples(sampler, devices)
+        wait_until(lambda: sampler.latest()[gpu(1).id]["temperature_celsius"] is None)
         healthy, lost = sampler.telemetry(devices, [], 0, time.monotonic_ns()).devices
     temperatures = lost.series["temperature_celsius"]
     assert (temperatures[0], temperatures[-1]) == (41, None)
@@ -85,17 +87,18 @@ def test_a_gpu_that_falls_off_the_bus_leaves_what_was_read_before(fake_nvml: Pat
 
 def test_a_call_that_fails_is_missing_and_explained(fake_nvml: Path, tmp_path: Path):
     with (
-        loading(fake_nvml, fail="nvmlDeviceGetClockInfo=999@10"),
+        loading(fake_nvml, fail="nvmlDeviceGetTemperatureV=999@10"),
         Sampler([gpu(0)], tmp_path, 0.02) as sampler,
     ):
-        wait_for_samples(sampler, [gpu(0)], n_samples=20)
+        wait_for_samples(sampler, [gpu(0)])
+        wait_until(lambda: sampler.latest()[gpu(0).id]["temperature_celsius"] is None)
         (device,) = sampler.telemetry([gpu(0)], [], 0, time.monotonic_ns()).devices
-    clocks = device.series["sm_clock_mhz"]
-    assert clocks[:9] == [1980] * 9  # the first of the ten calls found out that it works
-    assert set(clocks[9:]) == {None}
-    assert device.unavailable == {
-        "sm_clock_mhz": f"{len(clocks) - 9} of {len(clocks)} samples failed: NVML: Unknown Error (error 999)"
-    }
+    celsius = device.series["temperature_celsius"]
+    n_good = sum(value is not None for value in celsius)
+    assert n_good > 0
+    assert celsius[:n_good] == [40] * n_good  # and only missing ones behind them
+    assert set(device.unavailable) == {"temperature_celsius"}
+    assert "NVML: Unknown Error (error 999)" in device.unavailable["temperature_celsius"]
 
 
 def test_a_sampler_that_is_killed_leaves_its_samples_and_a_reason(fake_nvml: Path, tmp_path: Path):
@@ -139,12 +142,12 @@ def test_a_call_that_never_returns_ends_neither_the_run_nor_its_end(
     fake_nvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sampler_module, "SILENCE_SECONDS", 0.2)
-    with loading(fake_nvml, hang="nvmlDeviceGetClockInfo@10"), Sampler([gpu(0)], tmp_path, 0.02) as sampler:
+    with loading(fake_nvml, hang="nvmlDeviceGetFieldValues@80"), Sampler([gpu(0)], tmp_path, 0.02) as sampler:
         wait_for_samples(sampler, [gpu(0)])
-        time.sleep(0.5)
+        time.sleep(2)
         telemetry = sampler.telemetry([gpu(0)], [], 0, time.monotonic_ns())
     assert "fell silent" in (telemetry.reason or "")
-    assert len(telemetry.devices[0].time_ns) == 9
+    assert len(telemetry.devices[0].time_ns) >= 5
     assert sampler.pid
     assert not psutil.pid_exists(sampler.pid)
 
@@ -171,7 +174,7 @@ def test_the_newest_values_are_there_for_a_live_view(fake_nvml: Path, tmp_path: 
         wait_for_samples(sampler, [gpu(0), gpu(1)])
         latest = sampler.latest()
     assert set(latest) == {gpu(0).id, gpu(1).id}
-    assert set(latest[gpu(1).id]) == set(METRICS)
+    assert set(latest[gpu(1).id]) == {*METRICS, *GPU_METRICS}
     assert latest[gpu(1).id]["temperature_celsius"] == 41
 
 
@@ -192,7 +195,9 @@ from gpubench.telemetry.sampler import Sampler
 from tests.fakes.nvml import gpu
 sampler = Sampler([gpu(0)], Path(sys.argv[1]), 0.02)
 sampler.start()
+deadline = time.monotonic() + 20
 while not any(sampler.latest().values()):
+    assert time.monotonic() < deadline
     time.sleep(0.02)
 heir = os.fork()  # holds on to the pipe to the sampler, as a forked data loader would
 if heir:
@@ -201,7 +206,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("hang", ["", "nvmlDeviceGetClockInfo@10"], ids=["sampling", "hanging in the driver"])
+@pytest.mark.parametrize("hang", ["", "nvmlDeviceGetFieldValues@80"], ids=["sampling", "hanging in the driver"])
 @pytest.mark.parametrize("heir_lives", [False, True], ids=["pipe closed", "pipe held by another"])
 def test_the_sampler_ends_when_its_parent_is_killed(fake_nvml: Path, tmp_path: Path, hang: str, heir_lives: bool):
     with loading(fake_nvml, hang=hang):
@@ -233,21 +238,100 @@ def test_the_sampler_outlives_the_thread_that_started_it(fake_nvml: Path, tmp_pa
 
 
 def test_missed_ticks_are_skipped_and_the_schedule_is_kept():
-    stop, times = threading.Event(), []
+    commands, times = Commands(), []
     period_ns = 20_000_000
 
-    def sweep() -> None:
+    def sweep(edge: bool, late_ns: int) -> None:
         times.append(time.monotonic_ns())
         if len(times) == 3:
             time.sleep(0.05)  # misses two ticks
         if len(times) == 8:
-            stop.set()
+            commands.put(STOP)
 
     start_ns = time.monotonic_ns()
-    run_schedule(sweep, period_ns, stop)
+    run_schedule(sweep, period_ns, commands)
     ticks = [(t - start_ns) // period_ns for t in times]
     assert len(set(ticks)) == 8, "no two sweeps within one tick"
     assert ticks[3] - ticks[2] >= 3
+
+
+def test_an_edge_is_swept_at_once_and_nothing_is_swept_in_a_pause():
+    commands, edges = Commands(), []
+
+    def sweep(edge: bool, late_ns: int) -> None:
+        edges.append(edge)
+
+    for command in (EDGE, PAUSE, EDGE, RESUME, EDGE, STOP):
+        commands.put(command)
+    run_schedule(sweep, 60 * 10**9, commands)
+    assert edges == [True, True]
+
+
+def test_a_driver_that_is_too_slow_for_the_period_makes_it_longer():
+    class Slow:
+        def sweep(self, edge: bool = False) -> list[Sample]:
+            time.sleep(0.05)
+            return []
+
+        def header(self) -> Header:
+            return Header(source="slow")
+
+        def close(self) -> None: ...
+
+    # A sweep may take a fifth of the period.
+    assert fitting_period_ns([Slow()], 100_000_000) >= 250_000_000
+    assert fitting_period_ns([], 100_000_000) == 100_000_000
+
+
+def test_a_slow_call_leaves_the_fast_sweep_and_is_named(fake_nvml: Path, tmp_path: Path):
+    with loading(fake_nvml, slow="nvmlDeviceGetFieldValues=3000"), Sampler([gpu(0)], tmp_path, 0.1) as sampler:
+        wait_for_samples(sampler, [gpu(0)])
+        cost = sampler.telemetry([gpu(0)], [], 0, time.monotonic_ns()).cost
+    assert cost is not None
+    assert cost.slowed_calls == ["fields at every sweep"]
+    assert cost.call_seconds["fields at every sweep"] >= 0.003
+    assert cost.sweeps > 0
+    assert (cost.sweep_seconds_p99 or 0) >= (cost.sweep_seconds_p50 or 0) > 0
+
+
+def test_an_xid_is_told_with_its_time(fake_nvml: Path, tmp_path: Path):
+    at = time.monotonic() + 1
+    with loading(fake_nvml, xid=79, xid_at=at), Sampler([gpu(0)], tmp_path, 0.05) as sampler:
+        wait_until(lambda: time.monotonic() > at + 0.5 and bool(sampler.latest()))
+        one_round = make_round(at - 0.5, time.monotonic())
+        telemetry = sampler.telemetry([gpu(0)], [one_round], 0, time.monotonic_ns())
+    (xid,) = telemetry.devices[0].xids
+    assert xid[1] == 79
+    assert at <= xid[0] / 1e9
+    assert telemetry.devices[0].rounds[0].xids == [79]
+
+
+def test_a_utilisation_and_a_power_that_cannot_be_are_missing_and_explained(fake_nvml: Path, tmp_path: Path):
+    with loading(fake_nvml, garbage=1), Sampler([gpu(0)], tmp_path, 0.05) as sampler:
+        wait_for_samples(sampler, [gpu(0)])
+        (device,) = sampler.telemetry([gpu(0)], [], 0, time.monotonic_ns()).devices
+    assert set(device.series["utilization_percent"]) == {None}
+    assert set(device.series["power_watts"]) == {None}
+    assert "250 %" in device.unavailable["utilization_percent"]
+    assert "all bits set" in device.unavailable["power_watts"]
+
+
+def test_a_pause_leaves_a_hole_and_its_round_shows_what_sampling_costs(fake_nvml: Path, tmp_path: Path):
+    with loading(fake_nvml), Sampler([gpu(0)], tmp_path, 0.02) as sampler:
+        wait_for_samples(sampler, [gpu(0)])
+        sampler.pause()
+        time.sleep(0.2)  # for a sweep under way
+        since_ns = time.monotonic_ns()
+        time.sleep(0.5)
+        until_ns = time.monotonic_ns()
+        sampler.resume()
+        control = make_round(since_ns / 1e9, until_ns / 1e9)
+        wait_until(lambda: max(sampler.telemetry([gpu(0)], [], 0, 2**63 - 1).devices[0].time_ns) > until_ns)
+        telemetry = sampler.telemetry([gpu(0)], [], 0, time.monotonic_ns(), control=control)
+    assert [t for t in telemetry.devices[0].time_ns if since_ns <= t <= until_ns] == []
+    assert telemetry.control == control
+    # Two sampled rounds of 1.01 and 1.03 s a step against 1 s without: 2 % longer.
+    assert perturbation([make_round(0, 1.01), make_round(2, 3.03)], make_round(4, 5)) == pytest.approx(0.02)
 
 
 def test_the_sampler_process_imports_nothing_heavy():

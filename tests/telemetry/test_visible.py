@@ -10,7 +10,7 @@ UUIDS = ["GPU-aa11", "GPU-aa22", "GPU-bb33", "GPU-cc44"]
 
 
 @pytest.mark.parametrize(
-    ("variable", "indices"),
+    ("variable", "places"),
     [
         (None, (0, 1, 2, 3)),
         ("", ()),
@@ -29,8 +29,25 @@ UUIDS = ["GPU-aa11", "GPU-aa22", "GPU-bb33", "GPU-cc44"]
         ("MIG-1234", ()),
     ],
 )
-def test_the_variable_selects_devices_in_its_order(variable: str | None, indices: tuple[int, ...]):
-    assert visible_devices(variable, UUIDS).indices == indices
+def test_the_variable_selects_devices_in_its_order(variable: str | None, places: tuple[int, ...]):
+    assert visible_devices(variable, UUIDS).ids == tuple(UUIDS[place] for place in places)
+
+
+@pytest.mark.parametrize(
+    ("variable", "ids"),
+    [
+        (None, ("GPU-aa11", "MIG-1", "MIG-2", "GPU-bb33", "GPU-cc44")),  # each instance can be given to a process
+        ("MIG-2,GPU-cc44", ("MIG-2", "GPU-cc44")),
+        ("MIG-GPU-aa22/2/0", ("MIG-2",)),  # as drivers before R470 named it
+        ("1,0", ("MIG-1", "GPU-aa11")),  # a GPU that is cut means its first instance
+        ("GPU-aa22", ("MIG-1",)),
+        ("GPU-aa22,MIG-1", ()),  # twice the same
+        ("MIG-9,0", ()),
+    ],
+)
+def test_mig_instances_are_devices(variable: str | None, ids: tuple[str, ...]):
+    instances = {"GPU-aa22": {"MIG-1": "MIG-GPU-aa22/1/0", "MIG-2": "MIG-GPU-aa22/2/0"}}
+    assert visible_devices(variable, UUIDS, instances).ids == ids
 
 
 @pytest.mark.parametrize(
@@ -39,7 +56,7 @@ def test_the_variable_selects_devices_in_its_order(variable: str | None, indices
         ("0,9,1", "'9' fits no GPU"),
         ("GPU-aa", "'GPU-aa' fits 2 GPUs"),
         ("1,1", "second time"),
-        ("MIG-1234", "MIG instance"),
+        ("MIG-1234", "'MIG-1234' fits no MIG instance"),
     ],
 )
 def test_what_is_wrong_with_the_variable_is_said(variable: str, words: str):

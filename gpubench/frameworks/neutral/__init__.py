@@ -48,7 +48,9 @@ def fitted(weights: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> Seque
     given = [array.shape for array in weights]
     wanted = [tuple(shape) for shape in shapes]
     if given != wanted:
-        at = next((i for i, (a, b) in enumerate(zip(given, wanted, strict=False)) if a != b), min(map(len, (given, wanted))))
+        at = next(
+            (i for i, (a, b) in enumerate(zip(given, wanted, strict=False)) if a != b), min(map(len, (given, wanted)))
+        )
         raise ValueError(
             f"the given weights do not fit: {len(given)} arrays for {len(wanted)}; array {at} is "
             f"{given[at : at + 1]}, the model's {wanted[at : at + 1]}"
@@ -56,31 +58,41 @@ def fitted(weights: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> Seque
     return weights
 
 
-def random_weights(shapes: Iterable[tuple[int, ...]], seed: int) -> list[Array]:
+def random_weights(
+    shapes: Iterable[tuple[int, ...]], seed: int, convolution: float = 1.0, scale: float = 1.0, shift: float = 0.0
+) -> list[Array]:
     """Weights that let a signal through a net unchanged, with no two alike, so that no two can be mistaken.
 
-    Kernels are normal with variance 2 / fan-in (He et al. 2015, arXiv 1502.01852), scales are near 1, shifts and biases
-    near 0.
+    Kernels are normal with variance 2 / fan-in (He et al. 2015, arXiv 1502.01852); those of convolutions times
+    `convolution`, which the batch norm behind them takes back. A batch norm's scales are near `scale`; its shifts and
+    all biases are near `shift`.
     """
     generator = np.random.default_rng(seed)
     weights = []
-    scale_is_next = False
+    around = shift
     for shape in shapes:
         noise = generator.standard_normal(shape, dtype=np.float32)
         if len(shape) > 1:
-            noise *= np.float32((2 / np.prod(shape[:-1])) ** 0.5)
+            is_convolution = len(shape) == 4
+            size = (2 / np.prod(shape[:-1])) ** 0.5 * (convolution if is_convolution else 1.0)
+            weights.append(noise * np.float32(size))
+            around = scale if is_convolution else shift  # a convolution has a batch norm behind it
         else:
-            noise = np.float32(0.1) * noise + np.float32(scale_is_next)
-        scale_is_next = len(shape) == 4  # a convolution has a batch norm behind it: its scale, then its shift
-        weights.append(noise)
+            weights.append(np.float32(0.1) * noise + np.float32(around))
+            around = shift
     return weights
 
 
 def random_samples(count: int, shape: tuple[int, ...], classes: int, seed: int) -> tuple[Array, NDArray[np.int32]]:
-    """Inputs of shape (N, *shape) and labels of shape (N,)."""
+    """Inputs of shape (N, *shape) and labels of shape (N,).
+
+    Each sample has a brightness and a contrast of its own, so that it matters which samples a batch norm sees together.
+    """
     generator = np.random.default_rng(seed)
-    inputs = generator.standard_normal((count, *shape), dtype=np.float32)
-    return inputs, generator.integers(classes, size=count, dtype=np.int32)
+    noise = generator.standard_normal((count, *shape), dtype=np.float32)
+    of_each = (count,) + (1,) * len(shape)
+    inputs = noise * generator.uniform(0.5, 2, of_each) + generator.standard_normal(of_each)
+    return inputs.astype(np.float32), generator.integers(classes, size=count, dtype=np.int32)
 
 
 def write_given(file: Path, weights: Sequence[Array], inputs: Array, labels_N: NDArray[np.int32]) -> None:

@@ -5,55 +5,59 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import subprocess
+import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpubench.spec.case import Device
+from tests.fakes.nvml.scenario import Scenario, Setting
 
+GIB = 2**30
+DEFAULT = Scenario({"gpu": {"nvlinks": 12}})
 LOAD_SECONDS = 2.0  # busy first, then idle
-WINDOW_SECONDS = 1 / 6  # of utilisation
 REFRESH_SECONDS = 0.02  # of power and the energy counter
 IDLE_WATTS, BUSY_WATTS = 80.0, 500.0
-GIB = 2**30
 COMPILER = shutil.which("gcc") or shutil.which("cc")
+# What drivers before R510 lacked.
+OLD_DRIVER_LACKS = ("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetTemperatureV", "nvmlDeviceGetFieldValues")
 
 
-def build(folder: Path, *options: str) -> Path:
-    """Compile the library into `folder`; `options` are the compiler's, as `-DOLD_DRIVER`."""
+def build(folder: Path, missing: Sequence[str] = ()) -> Path:
+    """Compile the library into `folder`, without the symbols that are `missing`."""
     assert COMPILER is not None, "the fake NVML needs a C compiler"
-    library = folder / "libnvidia-ml.so.1"
-    flags = ["-std=gnu11", "-O2", "-Wall", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden"]
-    source = Path(__file__).with_name("nvml.c")
+    here = Path(__file__).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    # A symbol that is named goes before the pattern that fits it.
+    hidden = "".join(f" {symbol};" for symbol in ["none", *missing])
+    (folder / "symbols.map").write_text(f"{{ global: nvml*; local:{hidden} }};\n")
+    flags = ["-std=gnu11", "-O1", "-Wall", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden"]
     # The soname makes the C library take it for the real one.
-    command = [COMPILER, *flags, "-Wl,-soname,libnvidia-ml.so.1", *options, "-o", str(library), str(source), "-lm"]
+    link = ["-Wl,-soname,libnvidia-ml.so.1", f"-Wl,--version-script={folder / 'symbols.map'}"]
+    sources = [str(here / name) for name in ("load.c", "machine.c", "gauges.c")]
+    command = [COMPILER, *flags, *link, "-o", str(folder / "libnvidia-ml.so.1"), *sources, "-lm"]
     subprocess.run(command, check=True)
     return folder
 
 
-def environment(folder: Path, **settings: str | int) -> dict[str, str]:
+def environment(folder: Path, scenario: Scenario = DEFAULT, **settings: Setting) -> dict[str, str]:
     """What a process must have in its environment from its start on: environment(folder, count=8, mig=1)."""
-    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("LD_LIBRARY_PATH")]))
-    return {"LD_LIBRARY_PATH": path} | {f"FAKE_NVML_{name.upper()}": str(value) for name, value in settings.items()}
+    path = folder / f"{uuid.uuid4().hex}.settings"
+    path.write_bytes(os.fsencode(scenario.but(**settings).flat()))
+    libraries = os.pathsep.join(filter(None, [str(folder), os.environ.get("LD_LIBRARY_PATH")]))
+    return {"LD_LIBRARY_PATH": libraries, "FAKE_NVML_SETTINGS": str(path)}
 
 
 def gpu(number: int) -> Device:
-    """The GPU that has this load, whatever index NVML gives it."""
-    uuid = f"GPU-{0xA0 + number:08x}-fa4e-4000-8000-{number:012d}"
-    return Device(kind="gpu", id=uuid, name="Fake GPU 80GB", memory_bytes=80 * GIB)
+    """The GPU of the default machine that has this load, whatever index NVML gives it."""
+    return DEFAULT.device(number)
 
 
 def busy_seconds(number: int, since: float, until: float) -> float:
-    return _busy(number, until) - _busy(number, since)
+    return DEFAULT.busy_seconds(number, since, until)
 
 
 def energy_joules(number: int, since: float, until: float) -> float:
-    return IDLE_WATTS * (until - since) + (BUSY_WATTS - IDLE_WATTS) * busy_seconds(number, since, until)
-
-
-def _busy(number: int, time: float) -> float:
-    busy = LOAD_SECONDS * (0.1 + 0.09 * (number % 8))
-    periods = math.floor(time / LOAD_SECONDS)
-    return periods * busy + min(time - periods * LOAD_SECONDS, busy)
+    return DEFAULT.energy_joules(number, since, until)

@@ -21,7 +21,7 @@ typedef struct gpu {
     double load_period, busy_share, *intervals;
     double idle_watts, busy_watts, window, refresh, reset_at;
     double pcie_tx, pcie_rx, nvlink_tx, nvlink_rx, throttle_power, throttle_thermal;
-    int garbage, has_errors, architecture, power_is_average;
+    int garbage, has_errors, architecture, power_is_average, n_links, links_are_five, has_energy, field_errors[256];
     Ulong counter_wrap;
 } *Gpu;
 
@@ -30,7 +30,8 @@ typedef struct { int known; long calls, fail_after, hang_after, slow_us; int fai
 
 #define MAX_GPUS 16
 extern struct gpu gpus[MAX_GPUS], instances[MAX_GPUS * 8];
-extern int count, n_instances, reversed;
+extern int count, n_instances, reversed, lost_number;
+extern long lost_after;
 
 double now(clockid_t clock);
 double stepped(double time, double step);

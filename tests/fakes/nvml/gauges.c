@@ -19,6 +19,9 @@ typedef struct { int n, told[MAX_GPUS]; Gpu gpus[MAX_GPUS]; } *EventSet;
 #define MIB 1048576.0
 #define PART(g) if ((g)->parent || number(g, "mig", 0) > 0) return NOT_SUPPORTED;
 
+/* To the nearest: cut off, a counter that stands still would fall by one now and then. */
+static Ulong whole(double value) { return (Ulong)llround(value); }
+
 static double percent(Gpu g, double end) {
     if (g->garbage) return 250;
     return 100 * (busy_seconds(g, end) - busy_seconds(g, end - g->window)) / g->window;
@@ -70,10 +73,10 @@ FUNCTION(nvmlDeviceGetPowerUsage, g, Gpu g, Uint *milliwatts)
     *milliwatts = g->garbage ? 0xffffffffu : 1000 * mean_watts(g, g->power_is_average ? 1 : g->refresh); return OK; }
 static Ulong millijoules(Gpu g) {
     double t = stepped(now(CLOCK_MONOTONIC), g->refresh);
-    return 1000 * (joules(g, t) - (g->reset_at && t > g->reset_at ? joules(g, g->reset_at) : 0));
+    return whole(1000 * (joules(g, t) - (g->reset_at && t > g->reset_at ? joules(g, g->reset_at) : 0)));
 }
 FUNCTION(nvmlDeviceGetTotalEnergyConsumption, g, Gpu g, Ulong *mj)
-    *mj = millijoules(g); return number(g, "energy", g->architecture >= 5) ? OK : NOT_SUPPORTED; }
+    *mj = millijoules(g); return g->has_energy ? OK : NOT_SUPPORTED; }
 FUNCTION(nvmlDeviceGetTemperature, g, Gpu g, Uint sensor, Uint *celsius)
     *celsius = number(g, "celsius", 40 + g->number); return sensor ? INVALID_ARGUMENT : OK; }
 FUNCTION(nvmlDeviceGetTemperatureV, g, Gpu g, Temperature *temperature)
@@ -89,22 +92,20 @@ FUNCTION(nvmlDeviceGetCurrentClocksEventReasons, g, Gpu g, Ulong *bits) *bits = 
 FUNCTION(nvmlDeviceGetCurrentClocksThrottleReasons, g, Gpu g, Ulong *bits) *bits = reasons(g); return OK; }
 
 static Ulong counted(Gpu g, double rate) {
-    Ulong value = rate * busy_seconds(g, now(CLOCK_MONOTONIC));
+    Ulong value = whole(rate * busy_seconds(g, now(CLOCK_MONOTONIC)));
     return g->counter_wrap ? value % g->counter_wrap : value;
 }
 static Return read_field(Gpu g, Field *f) {
     double t = stepped(now(CLOCK_MONOTONIC), g->refresh);
-    char key[32];
-    snprintf(key, sizeof key, "field_errors.%u", f->field);
-    int code = number(g, key, OK), linked = number(g, "nvlinks", 0) > 0, five = number(g, "nvlink_version", 4) >= 5;
+    int code = g->field_errors[f->field], linked = g->n_links > 0, five = g->links_are_five;
     if (code) return code;
     f->type = 3;
     switch (f->field) {
-    case 74: f->value.l = 1e9 * g->throttle_power * busy_seconds(g, t); return OK;
-    case 75: f->value.l = 1e9 * g->throttle_thermal * busy_seconds(g, t); return OK;
+    case 74: f->value.l = whole(1e6 * g->throttle_power * busy_seconds(g, t)) * 1000; return OK;
+    case 75: f->value.l = whole(1e6 * g->throttle_thermal * busy_seconds(g, t)) * 1000; return OK;
     case 76: case 77: case 79: f->value.l = 0; return OK;
     case 82: f->type = 1; f->value.u = number(g, "memory_celsius", 50 + g->number); return f->value.u ? OK : NOT_SUPPORTED;
-    case 83: f->value.l = millijoules(g); return number(g, "energy", g->architecture >= 5) ? OK : NOT_SUPPORTED;
+    case 83: f->value.l = millijoules(g); return g->has_energy ? OK : NOT_SUPPORTED;
     case 94: f->type = 1; f->value.u = counted(g, number(g, "replays_per_second", 0)); return OK;
     case 138: f->value.l = counted(g, g->nvlink_tx / 1024); return linked && !five ? OK : NOT_SUPPORTED;
     case 139: f->value.l = counted(g, g->nvlink_rx / 1024); return linked && !five ? OK : NOT_SUPPORTED;
@@ -113,8 +114,8 @@ static Return read_field(Gpu g, Field *f) {
     case 197: f->value.l = counted(g, g->pcie_tx); return number(g, "pcie_counters", 1) ? OK : NOT_SUPPORTED;
     case 198: f->value.l = counted(g, g->pcie_rx); return number(g, "pcie_counters", 1) ? OK : NOT_SUPPORTED;
     case 202: case 204: /* of one link */
-        f->value.l = counted(g, (f->field == 202 ? g->nvlink_tx : g->nvlink_rx) / fmax(1, number(g, "nvlinks", 0)));
-        return linked && five && f->scope < number(g, "nvlinks", 0) ? OK : NOT_SUPPORTED;
+        f->value.l = counted(g, (f->field == 202 ? g->nvlink_tx : g->nvlink_rx) / fmax(1, g->n_links));
+        return linked && five && f->scope < (Uint)g->n_links ? OK : NOT_SUPPORTED;
     default: return NOT_SUPPORTED;
     }
 }
@@ -167,6 +168,9 @@ FUNCTION(nvmlDeviceRegisterEvents, g, Gpu g, Ulong types, EventSet set)
     (void)types; set->gpus[set->n++] = g; return number(g, "events", 1) ? OK : NOT_SUPPORTED; }
 FUNCTION(nvmlEventSetWait_v2, NULL, EventSet set, Event *event, Uint timeout_ms)
     double end = now(CLOCK_MONOTONIC) + timeout_ms / 1e3;
+    int expected = 0;
+    for (int i = 0; i < set->n; i++) expected |= number(set->gpus[i], "xid", 0) != 0;
+    if (!expected) usleep(timeout_ms * 1000);
     for (; now(CLOCK_MONOTONIC) < end; usleep(20000))
         for (int i = 0; i < set->n; i++)
             if (number(set->gpus[i], "xid", 0) && !set->told[i] && now(CLOCK_MONOTONIC) >= number(set->gpus[i], "xid_at", 0)) {

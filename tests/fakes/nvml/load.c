@@ -2,7 +2,8 @@
 #include "fake.h"
 
 struct gpu gpus[MAX_GPUS], instances[MAX_GPUS * 8];
-int count, n_instances, reversed;
+int count, n_instances, reversed, lost_number = -1;
+long lost_after;
 static struct { char *key, *value; } settings[4096];
 static int n_settings, initialized;
 
@@ -53,9 +54,20 @@ const char *text(Gpu g, const char *key, const char *otherwise) {
     return own ? own : setting(name, otherwise);
 }
 
+/* Looked up once for each GPU and key, so that the fake driver takes next to no time. */
 double number(Gpu g, const char *key, double otherwise) {
-    const char *value = text(g, key, NULL);
-    return value ? atof(value) : otherwise;
+    static __thread struct { Gpu g; char key[48]; double value; int is_set; } cache[8192];
+    unsigned long hash = 5381 + (unsigned long)g / sizeof(struct gpu);
+    for (const char *c = key; *c; c++) hash = hash * 33 + *c;
+    int slot = hash % 8192;
+    if (cache[slot].g != g || strcmp(cache[slot].key, key)) {
+        const char *value = text(g, key, NULL);
+        cache[slot].g = g;
+        snprintf(cache[slot].key, sizeof cache[slot].key, "%s", key);
+        cache[slot].is_set = value != NULL;
+        cache[slot].value = value ? atof(value) : 0;
+    }
+    return cache[slot].is_set ? cache[slot].value : otherwise;
 }
 
 static void load_gpu(Gpu g) {
@@ -76,10 +88,17 @@ static void load_gpu(Gpu g) {
     g->garbage = number(g, "garbage", 0);
     g->architecture = number(g, "architecture", 9);
     g->power_is_average = atof(text(g, "capability", "9.0")) > 8.01;
+    g->n_links = number(g, "nvlinks", 0);
+    g->links_are_five = number(g, "nvlink_version", 4) >= 5;
+    g->has_energy = number(g, "energy", g->architecture >= 5);
     g->counter_wrap = number(g, "counter_wrap", 0);
     snprintf(prefix, sizeof prefix, "gpus.%d.errors.", g->number);
     for (int i = 0; i < n_settings; i++)
         g->has_errors |= !strncmp(settings[i].key, "gpu.errors.", 11) || !strncmp(settings[i].key, prefix, strlen(prefix));
+    for (int field = 0; field < 256; field++) {
+        snprintf(prefix, sizeof prefix, "field_errors.%d", field);
+        g->field_errors[field] = number(g, prefix, OK);
+    }
     const char *schedule = text(g, "schedule", NULL);
     if (schedule) {
         g->intervals = calloc(strlen(schedule) + 2, sizeof(double));
@@ -112,6 +131,7 @@ void load_settings(void) {
     if (file) fclose(file);
     count = number(NULL, "count", 1);
     reversed = number(NULL, "reversed", 0);
+    sscanf(text(NULL, "lost", ""), "%d@%ld", &lost_number, &lost_after);
     for (int i = 0; i < MAX_GPUS && !initialized; i++) {
         gpus[i].number = i;
         if (i < count) load_gpu(&gpus[i]);
@@ -142,8 +162,6 @@ static void foresee(const char *symbol, Fate *fate) {
 }
 
 Return enter(const char *symbol, Fate *fate, Gpu g) {
-    int lost = -1;
-    long after = 0;
     if (!initialized) return UNINITIALIZED;
     if (!fate->known) foresee(symbol, fate);
     ++fate->calls;
@@ -152,8 +170,7 @@ Return enter(const char *symbol, Fate *fate, Gpu g) {
         nanosleep(&pause, NULL);
     }
     while (fate->hang_after >= 0 && fate->calls > fate->hang_after) pause();
-    if (g && sscanf(setting("lost", ""), "%d@%ld", &lost, &after) == 2 && g->number == lost && ++g->calls > after)
-        return GPU_LOST;
+    if (g && g->number == lost_number && ++g->calls > lost_after) return GPU_LOST;
     if (g && g->has_errors) {
         char key[160];
         snprintf(key, sizeof key, "errors.%s", symbol);

@@ -121,21 +121,30 @@ FUNCTION(nvmlDeviceGetComputeRunningProcesses_v2, g, Gpu g, Uint *n, Process *ou
 FUNCTION(nvmlDeviceGetComputeRunningProcesses_v3, g, Gpu g, Uint *n, Process *out) return processes(g, "processes", n, out); }
 FUNCTION(nvmlDeviceGetMPSComputeRunningProcesses_v3, g, Gpu g, Uint *n, Process *out) return processes(g, "mps_processes", n, out); }
 
-/* GPUs under one `switch` are PIX, under one `bridge` PHB, on one `numa` node NODE, else SYS. */
+/* The nth number of a list, between commas. */
+static int nth(const char *list, int n, int otherwise) {
+    for (; n && *list; n--) list += strcspn(list, ",") + (list[strcspn(list, ",")] != 0);
+    return *list ? atoi(list) : otherwise;
+}
+
+/* As `levels` say. Else GPUs under one `switch` are PIX, under one `bridge` PHB, on one `numa` node NODE, else SYS. */
 FUNCTION(nvmlDeviceGetTopologyCommonAncestor, a, Gpu a, Gpu b, Uint *level)
-    if (number(a, "switch", -1) >= 0 && number(a, "switch", -1) == number(b, "switch", -2)) *level = 10;
+    if (text(a, "levels", NULL)) *level = nth(text(a, "levels", ""), b->number, 50);
+    else if (number(a, "switch", -1) >= 0 && number(a, "switch", -1) == number(b, "switch", -2)) *level = 10;
     else if (number(a, "bridge", -1) >= 0 && number(a, "bridge", -1) == number(b, "bridge", -2)) *level = 30;
     else *level = number(a, "numa", 0) == number(b, "numa", 0) ? 40 : 50;
     return OK; }
 FUNCTION(nvmlDeviceGetP2PStatus, a, Gpu a, Gpu b, Uint what, Uint *status)
-    *status = number(a, what == 2 ? "p2p_nvlink" : "p2p", number(a, "nvlinks", 0) > 0 ? 0 : what == 2 ? 5 : 0);
-    (void)b;
+    if (what == 0 && text(a, "p2p_statuses", NULL)) *status = nth(text(a, "p2p_statuses", ""), b->number, 0);
+    else *status = number(a, what == 2 ? "p2p_nvlink" : "p2p", number(a, "nvlinks", 0) > 0 ? 0 : what == 2 ? 5 : 0);
     return OK; }
 FUNCTION(nvmlDeviceGetCpuAffinity, g, Gpu g, Uint n, unsigned long *set)
-    Uint first = 0, last = 0;
     memset(set, 0, n * sizeof *set);
-    sscanf(text(g, "cpus", "0-7"), "%u-%u", &first, &last);
-    for (Uint cpu = first; cpu <= last && cpu < 64 * n; cpu++) set[cpu / 64] |= 1ul << cpu % 64;
+    for (const char *at = text(g, "cpus", "0-7"); *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] != 0)) {
+        Uint first = atoi(at), last = first;
+        sscanf(at, "%u-%u", &first, &last);
+        for (Uint cpu = first; cpu <= last && cpu < 64 * n; cpu++) set[cpu / 64] |= 1ul << cpu % 64;
+    }
     return OK; }
 
 /* All links of a GPU go to switches, or in equal parts to the other GPUs. */
@@ -148,7 +157,7 @@ FUNCTION(nvmlDeviceGetNvLinkVersion, g, Gpu g, Uint link, Uint *version)
 FUNCTION(nvmlDeviceGetNvLinkRemoteDeviceType, g, Gpu g, Uint link, Uint *type)
     *type = number(g, "nvswitch", 0) ? 2 : 0; return has_link(g, link) ? OK : NOT_SUPPORTED; }
 FUNCTION(nvmlDeviceGetNvLinkRemotePciInfo_v2, g, Gpu g, Uint link, Pci *pci)
-    if (!has_link(g, link)) return NOT_SUPPORTED;
-    int peer = link % (count > 1 ? count - 1 : 1);
-    write_pci(&gpus[peer >= g->number ? peer + 1 : peer], pci);
+    if (!has_link(g, link) || number(g, "nvswitch", 0)) return NOT_SUPPORTED;
+    int turn = link % (count > 1 ? count - 1 : 1), peer = turn >= g->number ? turn + 1 : turn;
+    write_pci(&gpus[nth(text(g, "link_peers", ""), link, peer)], pci);
     return OK; }

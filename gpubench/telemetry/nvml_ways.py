@@ -1,0 +1,221 @@
+"""Every way to read each metric of an open GPU, and which of them it answers.
+
+Field numbers are written out, because some were renumbered between releases of the driver: 199, 200 and 251 to 273
+are never used. The ones below kept their meaning in every release of nvidia-ml-py from 11.495 to 13.615. Nor is
+nvmlDeviceGetPcieThroughput called: it measures for 20 ms within the call.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from ctypes import byref
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gpubench.telemetry.nvml import LASTING_ERRORS, binding, explain, or_none
+
+CLOCK_SM, CLOCK_MEMORY, TEMPERATURE_CORE = 1, 2, 0
+CORRECTED, UNCORRECTED, VOLATILE = 0, 1, 0
+ALL_LINKS = 2**32 - 1
+KIB = 1024
+NO_VALUE = 2**32 - 1
+MIG_PARENT = "the figure would be the MIG parent's"
+FIELD = "24xII8s"  # id, scope, time and latency, which are not looked at; type, error, value
+VALUE_FORMATS = {0: "=d", 1: "=Ixxxx", 2: "=Q", 3: "=Q", 4: "=q", 5: "=ixxxx", 6: "=Hxxxxxx"}
+DECODERS = {kind: struct.Struct(form).unpack for kind, form in VALUE_FORMATS.items()}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One number of nvmlDeviceGetFieldValues, times `factor`. `scope` is an NVLink's number where it is one's."""
+
+    metric: str
+    method: str
+    number: int
+    factor: float = 1.0
+    scope: int = 0
+
+
+class Reading(Protocol):
+    """One call into the driver, which fills in one metric or several."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read(self, handle: Any, values: dict[str, float | None], problems: dict[str, str]) -> None: ...
+
+
+class Fields:
+    """Several fields in one call, in a buffer that is used again. Several of one metric are added up."""
+
+    def __init__(self, name: str, fields: Sequence[Field]) -> None:
+        nvml = binding()
+        self.name = name
+        self.fields = list(fields)
+        self._buffer = (nvml.c_nvmlFieldValue_t * len(fields))()
+        for slot, field in zip(self._buffer, fields, strict=True):
+            slot.fieldId, slot.scopeId = field.number, field.scope
+        self._call = nvml._nvmlGetFunctionPointer("nvmlDeviceGetFieldValues")
+        self._argument = byref(self._buffer)
+        self._plan = [(field.metric, field.factor) for field in fields]
+        self._unpack = struct.Struct("=" + FIELD * len(fields)).unpack
+
+    def error(self, handle: Any) -> int:
+        """The error code of the call, or of its first field; 0 is none."""
+        return int(self._call(handle, len(self._plan), self._argument) or self._unpack(self._buffer)[1])
+
+    def read(self, handle: Any, values: dict[str, float | None], problems: dict[str, str]) -> None:
+        code = self._call(handle, len(self._plan), self._argument)
+        if code:
+            for metric, _ in self._plan:
+                values[metric], problems[metric] = None, _explain_code(code)
+            return
+        answer = self._unpack(self._buffer)
+        for (metric, factor), kind, error, raw in zip(self._plan, answer[::3], answer[1::3], answer[2::3], strict=True):
+            if error:
+                values[metric], problems[metric] = None, _explain_code(error)
+            elif metric not in problems:
+                value = DECODERS[kind](raw)[0]
+                if kind == 1 and value == NO_VALUE:
+                    values[metric], problems[metric] = None, "NVML gave all bits set, which is no figure"
+                elif metric in values:
+                    values[metric] = (values[metric] or 0) + value * factor
+                else:
+                    values[metric] = value * factor
+
+
+@dataclass(frozen=True)
+class Call:
+    """One function of the binding that gives one number, or as many as there are `metrics`."""
+
+    metrics: tuple[str, ...]
+    method: str
+    get: Callable[[Any], Any]
+    average_seconds: float | None = None
+
+    @property
+    def name(self) -> str:
+        return self.metrics[0]
+
+    def read(self, handle: Any, values: dict[str, float | None], problems: dict[str, str]) -> None:
+        try:
+            answer = self.get(handle)
+        except Exception as error:
+            values.update(dict.fromkeys(self.metrics))
+            problems.update(dict.fromkeys(self.metrics, explain(error)))
+            return
+        values.update(zip(self.metrics, answer if isinstance(answer, tuple) else (answer,), strict=True))
+
+
+FAST_FIELDS = [
+    Field("power_watts", "instantaneous (field 186)", 186, 1e-3),
+    Field("power_average_watts", "average of the last second (field 185)", 185, 1e-3),
+    Field("energy_joules", "counter since the driver was loaded", 83, 1e-3),
+    Field("throttle_power_ns", "time below the wanted clock for power", 74),
+    Field("throttle_thermal_ns", "time below the wanted clock for heat", 75),
+]
+SLOW_FIELDS = [
+    Field("throttle_sync_boost_ns", "time below the wanted clock for its group", 76),
+    Field("throttle_board_limit_ns", "time below the wanted clock for the board", 77),
+    Field("throttle_reliability_ns", "time below the wanted clock for reliability", 79),
+    Field("memory_temperature_celsius", "memory (field 82)", 82),
+    Field("pcie_replays", "counter", 94),
+    Field("pcie_tx_bytes", "counter (field 197)", 197),
+    Field("pcie_rx_bytes", "counter (field 198)", 198),
+]
+# Kept apart from the others: one NVLink field that is not supported has been seen to spoil a whole call.
+LINK_FIELDS = [
+    Field("nvlink_tx_bytes", "counter of all links (field 138)", 138, KIB, ALL_LINKS),
+    Field("nvlink_rx_bytes", "counter of all links (field 139)", 139, KIB, ALL_LINKS),
+]
+
+
+def per_link_fields(n_links: int) -> list[Field]:
+    """NVLink 5 counts by link."""
+    return [
+        Field(metric, f"counters of {n_links} links (field {number})", number, 1.0, link)
+        for metric, number in (("nvlink_tx_bytes", 202), ("nvlink_rx_bytes", 204))
+        for link in range(n_links)
+    ]
+
+
+def fast_calls(power_average_seconds: float | None) -> list[Call]:
+    """Where the fields are not answered."""
+    nvml = binding()
+    method = "average of the last second" if power_average_seconds else "instantaneous"
+    return [
+        Call(("power_watts",), method, lambda h: _watts(nvml.nvmlDeviceGetPowerUsage(h)), power_average_seconds),
+        Call(
+            ("energy_joules",),
+            "counter since the driver was loaded",
+            lambda h: nvml.nvmlDeviceGetTotalEnergyConsumption(h) / 1e3,
+        ),
+    ]
+
+
+def slow_calls() -> list[Call]:
+    """Every way to read what changes slowly, the better one first."""
+    nvml = binding()
+
+    def memory_apart(handle: Any) -> tuple[int, int]:
+        info = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+        return info.used, info.reserved
+
+    return [
+        Call(("utilization_percent",), "time in which any kernel ran", _utilization_percent),
+        Call(("memory_used_bytes", "memory_reserved_bytes"), "in use, without what the driver reserves", memory_apart),
+        Call(
+            ("memory_used_bytes",),
+            "in use, with what the driver reserves",
+            lambda h: nvml.nvmlDeviceGetMemoryInfo(h).used,
+        ),
+        Call(("sm_clock_mhz",), "once a second", lambda h: nvml.nvmlDeviceGetClockInfo(h, CLOCK_SM)),
+        Call(("memory_clock_mhz",), "once a second", lambda h: nvml.nvmlDeviceGetClockInfo(h, CLOCK_MEMORY)),
+        Call(("temperature_celsius",), "GPU core", lambda h: nvml.nvmlDeviceGetTemperatureV(h, TEMPERATURE_CORE)),
+        Call(("temperature_celsius",), "GPU core", lambda h: nvml.nvmlDeviceGetTemperature(h, TEMPERATURE_CORE)),
+        Call(("clock_event_reasons",), "bits", lambda h: nvml.nvmlDeviceGetCurrentClocksEventReasons(h)),
+        Call(("clock_event_reasons",), "bits", lambda h: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(h)),
+        Call(("pcie_link_generation",), "at work", lambda h: nvml.nvmlDeviceGetCurrPcieLinkGeneration(h)),
+        Call(("pcie_link_width",), "lanes", lambda h: nvml.nvmlDeviceGetCurrPcieLinkWidth(h)),
+        Call(("pcie_replays",), "counter", lambda h: nvml.nvmlDeviceGetPcieReplayCounter(h)),
+        Call(("ecc_corrected",), "counter", lambda h: nvml.nvmlDeviceGetTotalEccErrors(h, CORRECTED, VOLATILE)),
+        Call(("ecc_uncorrected",), "counter", lambda h: nvml.nvmlDeviceGetTotalEccErrors(h, UNCORRECTED, VOLATILE)),
+        Call(("remapped_rows",), "counter", lambda h: sum(nvml.nvmlDeviceGetRemappedRows(h)[:2])),
+    ]
+
+
+def answered(handle: Any, name: str, fields: Sequence[Field], unavailable: dict[str, str]) -> Fields | None:
+    """Those of the fields that the GPU answers; why it does not answer the others goes into `unavailable`."""
+    try:
+        probes = [(field, Fields(name, [field]).error(handle)) for field in fields]
+    except Exception as error:  # a driver that lacks the function
+        unavailable.update((field.metric, explain(error)) for field in fields)
+        return None
+    refused = {field.metric: _explain_code(code) for field, code in probes if code in LASTING_ERRORS}
+    unavailable.update(refused)
+    kept = [field for field in fields if field.metric not in refused]
+    return Fields(name, kept) if kept else None
+
+
+def power_is_average(handle: Any) -> bool:
+    """Whether nvmlDeviceGetPowerUsage averages over a second: on Ampere except GA100, and newer (nvml.h)."""
+    capability = or_none(lambda: tuple(binding().nvmlDeviceGetCudaComputeCapability(handle)))
+    return capability is None or capability > (8, 0)
+
+
+def _explain_code(code: int) -> str:
+    return explain(binding().NVMLError(code))
+
+
+def _utilization_percent(handle: Any) -> float:
+    percent = float(binding().nvmlDeviceGetUtilizationRates(handle).gpu)
+    if percent > 100:
+        raise ValueError(f"NVML gave a utilisation of {percent:.0f} %")
+    return percent
+
+
+def _watts(milliwatts: int) -> float:
+    if milliwatts == NO_VALUE:
+        raise ValueError("NVML gave all bits set, which is no figure")
+    return milliwatts / 1e3

@@ -1,0 +1,234 @@
+"""The real sampler through the real pynvml on every machine of the fake driver, against the truth of its load.
+
+One round of 10 s between idle edges, and one of 5 s with edges anywhere; each GPU is busy for a share of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from gpubench.spec.case import Device
+from gpubench.spec.record import DeviceTelemetry, Round, Telemetry
+from gpubench.telemetry.sampler import Sampler
+from tests.fakes.nvml import GIB
+from tests.fakes.nvml.scenario import SCENARIOS, Scenario
+from tests.telemetry.helpers import loading, make_round, wait_until
+
+NAMES = sorted(path.stem for path in SCENARIOS.glob("*.toml"))
+SHARES = [0.5 + 0.05 * number for number in range(8)]
+# Their driver or hardware has no such thing.
+WITHOUT_ENERGY = {"gtx1080_pre_volta"}
+WITHOUT_PCIE = {"dgx_a100_8x", "gtx1080_pre_volta", "v100_old_driver"}
+WITH_GPM = {"hgx_h100_8x", "h200_8x", "gb200_4x", "h100_troubled"}
+WITH_NVLINK = {"dgx_a100_8x", "hgx_h100_8x", "h200_8x", "gb200_4x", "v100_old_driver", "a100_mig"}
+MIG_DEVICES = [
+    Device(kind="gpu", id=f"MIG-000000a0-fa4e-4000-80{part}0-000000000000", name="MIG 3g.40gb") for part in (1, 2)
+]
+
+
+class Seen(NamedTuple):
+    """What was sampled on one machine; `numbers` says which load a device has."""
+
+    scenario: Scenario
+    telemetry: Telemetry
+    numbers: list[int]
+
+
+class AllSeen(NamedTuple):
+    machines: dict[str, Seen]
+    ten_seconds: Round
+    five_seconds: Round
+
+
+@pytest.fixture(scope="module")
+def seen(library_of: Callable[[Scenario], Path], tmp_path_factory: pytest.TempPathFactory) -> AllSeen:
+    folder = tmp_path_factory.mktemp("machines")
+    samplers: dict[str, tuple[Scenario, Sampler, list[Device], list[int]]] = {}
+    with ExitStack() as stack:
+        for name in NAMES:
+            # Busy at the beginning of each two seconds of the clock, and idle at their end.
+            scenario = Scenario.load(name).but(load_period=2).but_each("busy_share", SHARES)
+            devices, numbers = scenario.devices, list(range(scenario.count))
+            if name == "a100_mig":
+                devices, numbers = [*MIG_DEVICES, scenario.device(1)], [0, 0, 1]
+            with loading(library_of(scenario), scenario):
+                samplers[name] = scenario, stack.enter_context(Sampler(devices, folder)), devices, numbers
+        for _, sampler, _, _ in samplers.values():
+            wait_until(sampler.latest)
+        start = 2 * math.ceil(time.monotonic() / 2 + 0.25) - 0.1
+        ten_seconds, five_seconds = make_round(start, start + 10), make_round(start + 1.37, start + 6.37, index=1)
+        for at in (start - 0.1, start + 10):  # a round's first edge is asked for before it starts
+            time.sleep(max(0.0, at - time.monotonic()))
+            for _, sampler, _, _ in samplers.values():
+                sampler.edge()
+        rounds = [ten_seconds, five_seconds]
+        machines = {
+            name: Seen(scenario, sampler.telemetry(devices, rounds, 0, time.monotonic_ns()), numbers)
+            for name, (scenario, sampler, devices, numbers) in samplers.items()
+        }
+    return AllSeen(machines, ten_seconds, five_seconds)
+
+
+def edges(of: Round) -> tuple[float, float]:
+    return of.start_ns / 1e9, of.end_ns / 1e9
+
+
+def whole_gpus(machine: Seen) -> list[tuple[int, DeviceTelemetry]]:
+    """With the number of its load each."""
+    pairs = zip(machine.numbers, machine.telemetry.devices, strict=True)
+    return [(number, device) for number, device in pairs if device.id.startswith("GPU-")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_utilisation_is_within_2_points(seen: AllSeen, name: str):
+    machine = seen.machines[name]
+    assert machine.telemetry.reason is None
+    for number, device in whole_gpus(machine):
+        for figures, one in zip(device.rounds, (seen.ten_seconds, seen.five_seconds), strict=True):
+            start, end = edges(one)
+            truth = 100 * machine.scenario.busy_seconds(number, start, end) / (end - start)
+            assert figures.utilization_source == "driver's buffer"
+            assert figures.utilization_percent == pytest.approx(truth, abs=2)
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - WITHOUT_ENERGY))
+def test_energy_of_10_seconds_is_within_2_percent_and_within_its_stated_error(seen: AllSeen, name: str):
+    machine = seen.machines[name]
+    for number, device in whole_gpus(machine):
+        figures = device.rounds[0]
+        if (name, number) == ("h100_troubled", 1):
+            assert figures.energy_source == "integrated power"
+            assert "Insufficient Permissions" in device.unavailable["energy_joules"]
+            continue
+        truth = machine.scenario.energy_joules(number, *edges(seen.ten_seconds))
+        assert figures.energy_source == "counter"
+        assert figures.energy_joules == pytest.approx(truth, rel=0.02)
+        assert figures.energy_joules == pytest.approx(truth, abs=figures.energy_error_joules)
+
+
+def test_energy_without_a_counter_is_integrated_power(seen: AllSeen):
+    machine = seen.machines["gtx1080_pre_volta"]
+    (figures, _), (device,) = machine.telemetry.devices[0].rounds, machine.telemetry.devices
+    assert figures.energy_source == "integrated power"
+    # Each of the 20 changes of load lies somewhere between two samples, half of them up, half down.
+    assert figures.energy_joules == pytest.approx(machine.scenario.energy_joules(0, *edges(seen.ten_seconds)), rel=0.05)
+    assert "Not Supported" in device.unavailable["energy_joules"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_power_beside_the_counter_is_near_it(seen: AllSeen, name: str):
+    machine = seen.machines[name]
+    for number, device in whole_gpus(machine):
+        truth = machine.scenario.energy_joules(number, *edges(seen.ten_seconds))
+        average = device.methods["power_watts"] == "average of the last second"
+        assert device.rounds[0].energy_integrated_joules == pytest.approx(truth, rel=0.1), average
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_throttle_time_is_within_one_refresh(seen: AllSeen, name: str):
+    machine = seen.machines[name]
+    for number, device in whole_gpus(machine):
+        truth = 0.25e9 * machine.scenario.busy_seconds(number, *edges(seen.ten_seconds))
+        refresh = machine.scenario.value(number, "refresh", 0.02)
+        assert device.rounds[0].throttle_ns["power"] == pytest.approx(truth, abs=refresh * 1e9)
+        assert device.rounds[0].throttle_ns["thermal"] == 0
+        assert "power cap" in device.rounds[0].clock_event_reasons
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bytes_over_pcie_and_nvlink_are_counted_where_the_driver_counts_them(seen: AllSeen, name: str):
+    machine = seen.machines[name]
+    for number, device in whole_gpus(machine):
+        figures, busy = device.rounds[0], machine.scenario.busy_seconds(number, *edges(seen.ten_seconds))
+        if name in WITHOUT_PCIE:
+            assert (figures.pcie_tx_bytes, figures.pcie_rx_bytes) == (None, None)
+            assert "Not Supported" in device.unavailable["pcie_tx_bytes"]
+        else:
+            # Read as soon as the round has ended, when the GPU is idle.
+            assert figures.pcie_tx_bytes == pytest.approx(1e9 * busy, rel=0.02)
+            assert figures.pcie_rx_bytes == pytest.approx(3e9 * busy, rel=0.02)
+        if name in WITH_NVLINK:
+            rate = machine.scenario.value(number, "nvlink_tx", 100e9)
+            assert figures.nvlink_tx_bytes == pytest.approx(rate * busy, rel=0.02)
+            rate = machine.scenario.value(number, "nvlink_rx", 100e9)
+            assert figures.nvlink_rx_bytes == pytest.approx(rate * busy, rel=0.02)
+        else:
+            assert figures.nvlink_tx_bytes is None
+            assert "Not Supported" in device.unavailable["nvlink_tx_bytes"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_gpus_own_monitoring_gives_the_mean_between_the_edges(seen: AllSeen, name: str):
+    machine = seen.machines[name]
+    for number, device in whole_gpus(machine):
+        gpm = device.rounds[0].gpm
+        if name not in WITH_GPM:
+            assert gpm == {}
+            assert device.unavailable["gpm"]
+            continue
+        share = machine.scenario.busy_seconds(number, *edges(seen.ten_seconds)) / 10
+        # The edges were asked for within a tenth of a second of the round's.
+        assert gpm["sm_active_percent"] == pytest.approx(90 * share, rel=0.02)
+        assert gpm["tensor_active_percent"] == pytest.approx(70 * share, rel=0.02)
+        assert gpm["dram_bandwidth_percent"] == pytest.approx(50 * share, rel=0.02)
+        assert gpm["nvlink_tx_bytes_per_second"] == pytest.approx(100e9 * share, rel=0.02)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_memory_clocks_temperature_and_link_are_those_of_the_gpu(seen: AllSeen, name: str):
+    machine = seen.machines[name]
+    for number, device in whole_gpus(machine):
+        scenario, figures = machine.scenario, device.rounds[0]
+        used = scenario.value(number, "used_gib", 2 + number)
+        if "without" not in device.methods["memory_used_bytes"]:  # the old call counts the driver's own as well
+            used += scenario.value(number, "reserved_gib", 1)
+        assert figures.memory_used_bytes == round(used * GIB)
+        assert figures.temperature_celsius == 40 + number
+        assert figures.memory_clock_mhz == pytest.approx(scenario.value(number, "memory_clock_mhz", 2619))
+        assert figures.pcie_link_generation == scenario.value(number, "pcie_generation", 5)  # at work, not idle
+        assert figures.pcie_link_width == scenario.value(number, "pcie_width", 16)
+        fastest, slowest = scenario.value(number, "sm_clock_mhz", 1980), scenario.value(number, "idle_sm_clock_mhz", 0)
+        assert max(slowest, 1) <= (figures.sm_clock_mhz or 0) <= fastest
+        assert figures.ecc_uncorrected in (0, None)
+
+
+def test_power_is_labelled_by_what_it_means_on_that_generation(seen: AllSeen):
+    methods = {name: machine.telemetry.devices[-1].methods for name, machine in seen.machines.items()}
+    assert methods["h200_8x"]["power_watts"] == "instantaneous (field 186)"
+    assert methods["v100_old_driver"]["power_watts"] == "instantaneous"  # no field 186, and Volta does not average
+    with_average = {name for name, of_gpu in methods.items() if "power_average_watts" in of_gpu}
+    assert with_average == {"rtx4090_2x", "l40s_4x", "hgx_h100_8x", "h200_8x", "gb200_4x", "h100_troubled"}
+
+
+def test_a_mig_instance_is_a_device_without_the_figures_of_its_parent(seen: AllSeen):
+    machine = seen.machines["a100_mig"]
+    for device in machine.telemetry.devices[:2]:
+        figures = device.rounds[0]
+        assert figures.memory_used_bytes == GIB // 2
+        assert figures.temperature_celsius == 40
+        assert (figures.utilization_percent, figures.power_watts, figures.energy_joules) == (None, None, None)
+        for metric in ("utilization_percent", "power_watts", "energy_joules"):
+            assert device.unavailable[metric] == "the figure would be the MIG parent's"
+    assert machine.telemetry.devices[2].rounds[0].power_watts is not None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_machine_stands_in_the_telemetry(seen: AllSeen, name: str):
+    machine = seen.machines[name]
+    system = machine.telemetry.system
+    assert system is not None
+    assert system.driver == machine.scenario.settings["driver"]
+    assert [gpu.id for gpu in system.gpus] == [device.id for device in machine.scenario.devices]
+    assert {gpu.name for gpu in system.gpus} == {machine.scenario.device(0).name}
+    assert [gpu.bus_id for gpu in system.gpus] == [
+        f"00000000:{round(machine.scenario.value(number, 'bus', 0x10 + number)):02X}:00.0"
+        for number in range(machine.scenario.count)
+    ]
+    assert [row[i] for i, row in enumerate(system.links)] == ["X"] * machine.scenario.count
