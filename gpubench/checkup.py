@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import psutil
+
+from gpubench.analysis.checks.environment import harmful
+from gpubench.analysis.checks.limits import LOAD_SEVERE, LOAD_WARNING
 from gpubench.harness import machine, registry
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.outcomes import printable
@@ -16,12 +22,14 @@ from gpubench.telemetry import doctor, nvml, recording
 from gpubench.telemetry.source import Header
 
 GIB = 1024**3
+LOOK_SECONDS = 1.0
 
 
 def examine(interpreters: Interpreters) -> dict[str, Any]:
     """Everything that is shown, as plain data. Each framework is asked in its own Python, all at the same time."""
     this = machine.describe()
     view = nvml.discover()
+    host = _host_warnings()  # before the frameworks are asked, which load the cores themselves
     kind = machine.device_kind("auto", this)
     frameworks = [framework for framework in registry.frameworks().values() if not framework.hidden]
     with ThreadPoolExecutor() as pool:
@@ -31,7 +39,7 @@ def examine(interpreters: Interpreters) -> dict[str, Any]:
         "machine": dataclasses.asdict(this),
         "nvml": dataclasses.asdict(view),
         "telemetry": dataclasses.asdict(sampled) if sampled else None,
-        "warnings": [dataclasses.asdict(one) for one in doctor.warnings(view, machine.usable_cores())],
+        "warnings": [dataclasses.asdict(one) for one in [*doctor.warnings(view, machine.usable_cores()), *host]],
         "device_kind": kind,
         "devices": [dataclasses.asdict(d) for d in machine.devices(kind, machine.most_devices(kind, this), this)],
         "frameworks": {f.name: answer for f, answer in zip(frameworks, answers, strict=True)},
@@ -42,6 +50,38 @@ def examine(interpreters: Interpreters) -> dict[str, Any]:
             if kind in s.refused
         ],
     }
+
+
+def _host_warnings() -> list[doctor.Warning]:
+    """Those doubts about every record that can be looked into beforehand: other load, swapping, debug variables."""
+    found = []
+    swapped = psutil.swap_memory()
+    percents = psutil.cpu_percent(interval=LOOK_SECONDS, percpu=True)
+    busy = fmean(percents[core] for core in machine.usable_cores() if core < len(percents)) / 100
+    if busy > LOAD_WARNING:
+        found.append(
+            doctor.Warning(
+                about="cores",
+                message=f"other processes keep them {100 * busy:.0f} % busy",
+                remedy="stop them, or let each launch wait: gpubench run --wait-quiet 60s",
+                misleads=busy > LOAD_SEVERE,
+            )
+        )
+    now = psutil.swap_memory()
+    if now.sin > swapped.sin or now.sout > swapped.sout:
+        found.append(
+            doctor.Warning(about="memory", message="the machine is swapping", remedy="close programs", misleads=True)
+        )
+    for name, harm in harmful(os.environ).items():
+        found.append(
+            doctor.Warning(
+                about=name,
+                message=f"is set to {os.environ[name][:60]}: {harm.effect}",
+                remedy=f"unset {name}",
+                misleads=harm.severity == "severe",
+            )
+        )
+    return found
 
 
 def misleads(found: dict[str, Any]) -> bool:

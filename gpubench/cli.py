@@ -127,11 +127,17 @@ def list_(word: str | None, as_json: bool) -> None:
 
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also write what the driver answers to each call, without who the GPUs are: for a bug report.",
+)
 @PYTHON
-def doctor(as_json: bool, pythons: tuple[str, ...]) -> None:
+def doctor(as_json: bool, record: Path | None, pythons: tuple[str, ...]) -> None:
     """What this machine has, what each framework finds of it, and what cannot be measured here.
 
-    Exits with 1 where no framework could run.
+    Exits with 1 where no framework could run, or where a benchmark would mislead.
 
     \b
     Example:
@@ -141,9 +147,11 @@ def doctor(as_json: bool, pythons: tuple[str, ...]) -> None:
     from gpubench.harness import registry
     from gpubench.harness.interpreters import Interpreters
 
+    if record is not None:
+        checkup.save_recording(record)
     found = checkup.examine(Interpreters.parse(list(pythons), list(registry.frameworks())))
     click.echo(json.dumps(found, indent=2) if as_json else checkup.as_text(found))
-    if not any("version" in framework for framework in found["frameworks"].values()):
+    if checkup.misleads(found) or not any("version" in framework for framework in found["frameworks"].values()):
         sys.exit(1)
 
 

@@ -212,7 +212,9 @@ class _Attempt:
         self.bench.progress.phase(self.launch, "round", rate)
         if not self.rounds:
             self._swap.append(_swapped_bytes())
+        self._read_edge()
         done = _steps(gang, self._steps, "round", self.launch.deadlines.step * self._steps)
+        self._read_edge()
         self.rounds.append(
             Round(
                 index=len(self.rounds),
@@ -224,6 +226,11 @@ class _Attempt:
                 rank_cpu_seconds=[rank.cpu_seconds for rank in done],
             )
         )
+
+    def _read_edge(self) -> None:
+        """Have a GPU's counters read where a round begins and ends; those of CPU shares are read often enough."""
+        if self.bench.sampler is not None and self.launch.case.device_kind == "gpu":
+            self.bench.sampler.edge()
 
     def stop(self, gang: LocalGang) -> None:
         """Hear what the training has come to, and let the ranks end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gpubench.analysis.scaling import CaseSummary
 from gpubench.report.words import clean, lost_launches
@@ -18,29 +19,43 @@ def note_names(summary: CaseSummary) -> list[str]:
 
 def notes(summary: CaseSummary) -> list[str]:
     """The notes in full: what happened, and what to do about it."""
-    outcomes = {
-        (lost.outcome.status.replace("_", " "), lost.outcome.message, lost.outcome.remedy) for lost in summary.lost
-    }
-    told = [_sentence(*outcome) for outcome in sorted(outcomes)]
-    told += [_sentence(check.name.replace("_", " "), check.message, check.remedy) for check in summary.checks]
-    if _lacks_baseline(summary):
-        told.append("no speed-up: `single` on one device, its baseline, has no number here")
-    return [clean(note) for note in told]
+    return [str(note) for note in _notes(summary)]
 
 
 def footnotes(summaries: Sequence[CaseSummary]) -> list[str]:
-    """Every note in full, with the cases that it is about."""
-    cases: dict[str, list[str]] = {}
+    """Every note in full, those of one kind together, each with the cases that it is about."""
+    kinds: dict[tuple[str, str], dict[str, list[str]]] = {}
     for summary in summaries:
-        for note in notes(summary):
-            cases.setdefault(note, []).append(clean(summary.case.id))
-    return [f"{', '.join(ids)}: {note}" for note, ids in cases.items()]
+        for note in _notes(summary):
+            kinds.setdefault((note.what, note.remedy), {}).setdefault(note.message, []).append(summary.case.id)
+    told = []
+    for (what, remedy), messages in kinds.items():
+        told.append(f"{what}{f'. To do: {remedy}' if remedy else ''}")
+        told += [f"  {', '.join(ids)}{': ' if message else ''}{message}" for message, ids in messages.items()]
+    return [clean(line) for line in told]
+
+
+@dataclass(frozen=True)
+class _Note:
+    what: str
+    message: str = ""
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        told = f"{self.what}: {self.message}" if self.message else self.what
+        return clean(f"{told}. To do: {self.remedy}" if self.remedy else told)
+
+
+def _notes(summary: CaseSummary) -> list[_Note]:
+    outcomes = {
+        (lost.outcome.status.replace("_", " "), lost.outcome.message, lost.outcome.remedy) for lost in summary.lost
+    }
+    told = [_Note(*outcome) for outcome in sorted(outcomes)]
+    told += [_Note(check.name.replace("_", " "), check.message, check.remedy) for check in summary.checks]
+    if _lacks_baseline(summary):
+        told.append(_Note("no speed-up", "`single` on one device, its baseline, has no number here"))
+    return told
 
 
 def _lacks_baseline(summary: CaseSummary) -> bool:
     return summary.samples_per_second is not None and summary.speedup is None
-
-
-def _sentence(what: str, message: str, remedy: str) -> str:
-    told = f"{what}: {message}" if message else what
-    return f"{told}. To do: {remedy}" if remedy else told

@@ -70,7 +70,8 @@ def _markdown(summaries: Sequence[CaseSummary]) -> str:
     lines.append(_markdown_row(["---:" if column.is_number else "---" for column in columns]))
     lines += [_markdown_row([escaped(column.text(summary)) for column in columns]) for summary in summaries]
     told = footnotes(summaries)
-    return "\n".join([*lines, "", *(f"- {escaped(note)}" for note in told)]).rstrip() + "\n"
+    items = [f"{'  ' if note.startswith('  ') else ''}- {escaped(note.strip())}" for note in told]
+    return "\n".join([*lines, "", *items]).rstrip() + "\n"
 
 
 def _rich(summaries: Sequence[CaseSummary], width: int) -> RenderableType:

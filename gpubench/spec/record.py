@@ -51,6 +51,7 @@ GPU_METRICS = (
     "ecc_corrected",
     "ecc_uncorrected",
     "remapped_rows",
+    "processes",
 )
 
 
@@ -134,6 +135,7 @@ class RoundTelemetry:
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
     remapped_rows: int | None = None
+    processes: int | None = None  # the most that held a context on the device at once
     xids: list[int] = field(default_factory=list)
     gpm: dict[str, float] = field(default_factory=dict)  # Hopper and newer: means between the edges of the round
     steal_percent: float | None = None  # CPU share: time that the hypervisor gave to others

@@ -88,6 +88,7 @@ def attribute(
         ecc_corrected=grown("ecc_corrected"),
         ecc_uncorrected=grown("ecc_uncorrected"),
         remapped_rows=grown("remapped_rows"),
+        processes=whole(highest(seen("processes"), start_ns, end_ns)),
         xids=[code for t, code in xids if start_ns <= t <= end_ns],
         gpm=_gpm(gpm, start_ns, end_ns),
         steal_percent=held_mean(seen("steal_percent"), start_ns, end_ns),

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from gpubench.spec.case import share_id
-from gpubench.spec.record import GpuFacts, GpuProcess, GpuSystem
+from gpubench.spec.record import GpuFacts, GpuSystem
 from gpubench.telemetry.nvml import binding, binding_version, explain, mig_instances, or_none, text_of
+from gpubench.telemetry.nvml_processes import as_processes, compute_processes
 
 T = TypeVar("T")
 ARCHITECTURES = {
@@ -104,8 +105,8 @@ def gpu_facts(handle: Any) -> GpuFacts:
         ecc_corrected=fact("ecc_corrected", lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, 0, VOLATILE))),
         ecc_uncorrected=fact("ecc_uncorrected", lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, 1, VOLATILE))),
         remap_pending=fact("remap_pending", lambda: bool(nvml.nvmlDeviceGetRemappedRows(handle)[2])),
-        processes=fact("processes", lambda: _processes(handle)) or [],
-        mps_processes=fact("mps_processes", lambda: _as_processes(nvml.nvmlDeviceGetMPSComputeRunningProcesses(handle)))
+        processes=fact("processes", lambda: compute_processes(handle)) or [],
+        mps_processes=fact("mps_processes", lambda: as_processes(nvml.nvmlDeviceGetMPSComputeRunningProcesses(handle)))
         or [],
         unavailable=unavailable,
     )
@@ -117,20 +118,6 @@ def _memory(handle: Any) -> tuple[int, int]:
     info = or_none(lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
     info = info or nvml.nvmlDeviceGetMemoryInfo(handle)
     return int(info.total), int(info.used)
-
-
-def _processes(handle: Any) -> list[GpuProcess]:
-    nvml = binding()
-    try:
-        found = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    except Exception:  # R510 and newer have it; where it is missing, the binding raises what is no NVMLError
-        found = nvml.nvmlDeviceGetComputeRunningProcesses_v2(handle)
-    return _as_processes(found)
-
-
-def _as_processes(found: Sequence[Any]) -> list[GpuProcess]:
-    # R535.43 to 535.86 scrambled the list: such numbers are no processes.
-    return [GpuProcess(pid=one.pid, memory_bytes=one.usedGpuMemory) for one in found if one.pid not in (0, 2**32 - 1)]
 
 
 def near_cpus(handle: Any) -> str | None:

@@ -24,7 +24,7 @@ from gpubench.telemetry.source import Header, Sample
 
 SLOW_NS = 1_000_000_000
 RARE_NS = 5_000_000_000
-RARE = {"ecc_corrected", "ecc_uncorrected", "remapped_rows", "pcie_replays"}
+RARE = {"ecc_corrected", "ecc_uncorrected", "remapped_rows", "pcie_replays", "processes"}
 SLOW_CALL_SECONDS = 0.001  # a call that takes longer is not made at every sweep
 TIMED_CALLS = 3
 OF_THE_PARENT = ("utilization_percent", "power_watts", "power_average_watts", "energy_joules")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gpubench.telemetry.nvml import LASTING_ERRORS, binding, explain, or_none
+from gpubench.telemetry.nvml_processes import compute_processes
 
 CLOCK_SM, CLOCK_MEMORY, TEMPERATURE_CORE = 1, 2, 0
 CORRECTED, UNCORRECTED, VOLATILE = 0, 1, 0
@@ -182,6 +183,7 @@ def slow_calls() -> list[Call]:
         Call(("ecc_corrected",), "counter", lambda h: nvml.nvmlDeviceGetTotalEccErrors(h, CORRECTED, VOLATILE)),
         Call(("ecc_uncorrected",), "counter", lambda h: nvml.nvmlDeviceGetTotalEccErrors(h, UNCORRECTED, VOLATILE)),
         Call(("remapped_rows",), "counter", lambda h: sum(nvml.nvmlDeviceGetRemappedRows(h)[:2])),
+        Call(("processes",), "with a compute context", lambda h: len(compute_processes(h))),
     ]
 
 

@@ -18,9 +18,12 @@ from gpubench.spec.messages import Built, Failed, Finish, Finished, RoundDone, R
 from gpubench.worker.__main__ import load_package
 from gpubench.worker.channel import Channel, die_with_parent
 
-# Whose variables change how fast a framework runs, or what it computes.
+# Whose variables change how fast a framework runs, or what it computes. TensorFlow's are named one by one: all of `TF_`
+# would take in Terraform's, which hold secrets.
 VARIABLES = (
-    *("CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "NVIDIA_", "TF_", "XLA_", "TORCH_", "PYTORCH_", "TORCHINDUCTOR_"),
+    *("TF_CPP_", "TF_CUDNN_", "TF_DETERMINISTIC_", "TF_DISABLE_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_", "TF_NUM_"),
+    *("TF_USE_", "TF_XLA_", "TF_MKL_", "TF_ONEDNN_", "TF_FP32_"),
+    *("CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "NVIDIA_", "XLA_", "TORCH_", "PYTORCH_", "TORCHINDUCTOR_"),
     *("MXNET_", "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "GLOO_", "LD_PRELOAD"),
     *("MALLOC_", "ASAN_OPTIONS", "PYTHONMALLOC", "PYTHONDEVMODE", "PYTHONTRACEMALLOC"),
 )

@@ -124,3 +124,11 @@ def test_throttling_that_is_not_known_in_every_round_is_not_added_up():
     first = replace(device.rounds[0], throttle_ns={"thermal": 10**9})
     one = replace(device, rounds=[first, *device.rounds[1:]])
     assert doubts(replace(GPU, telemetry=replace(GPU.telemetry, devices=[one]))) == []
+
+
+@pytest.mark.parametrize(("counts", "found"), [([1, 1, 1], []), ([1, 2, 1], ["device_joined"]), ([None, 2, None], [])])
+def test_a_process_that_joins_a_gpu_during_the_rounds_is_doubted(counts, found):
+    [device] = GPU.telemetry.devices
+    rounds = [replace(each, processes=count) for each, count in zip(device.rounds, counts, strict=False)]
+    record = replace(GPU, telemetry=replace(GPU.telemetry, devices=[replace(device, rounds=rounds)]))
+    assert [check.name for check in doubts(record)] == found

@@ -3,6 +3,7 @@
 import pytest
 
 from gpubench.analysis.scaling import summarize
+from gpubench.harness import runner
 from gpubench.harness.runner import Timing
 
 
@@ -85,3 +86,14 @@ def test_sound_work_is_not_doubted(fake, run_fake):
         assert record.checks == []
         assert record.observed.world_size == n
         assert record.observed.replicas_equal
+
+
+@pytest.mark.parametrize(("empty_seconds", "steps"), [(0.0004, 10), (0.004, 40)])
+def test_timing_a_round_costs_a_thousandth_at_most(fake, run_fake, monkeypatch, empty_seconds, steps):
+    fake(step_seconds=0.1)
+    monkeypatch.setattr(runner, "TIMING_COST_LIMIT", 0.001)
+    monkeypatch.setattr(runner._Attempt, "_empty_round", lambda attempt, gang: empty_seconds)
+    record = run_fake("single", 1)
+    # 1 s is asked for; 0.0004 s are within a thousandth of it, 0.004 s need a round of 4 s.
+    assert record.warmup.empty_round_seconds == empty_seconds
+    assert {one.steps for one in record.rounds} == {steps}

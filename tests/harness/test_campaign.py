@@ -16,6 +16,20 @@ def records(tmp_path):
     return lambda word="last": store.load(store.find(word, tmp_path / "results")).records
 
 
+@pytest.fixture
+def noisy_python(tmp_path):
+    """A Python whose fake steps take another time in each process: launches differ by some 25 %."""
+    noisy = tmp_path / "noisy"
+    noisy.write_text(
+        "#!/bin/sh\n"
+        "r=$(od -An -N2 -tu2 /dev/urandom)\n"
+        'export GPUBENCH_FAKE="{\\"step_seconds\\": 0.1$(printf %05d $r)}"\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    noisy.chmod(0o755)
+    return noisy
+
+
 def test_launches_are_interleaved_and_the_seed_is_kept(gpubench, records):
     gpubench(*RANKS, "--launches", "3", "--no-paired", "--seed", "7")
     done = records()
@@ -25,17 +39,8 @@ def test_launches_are_interleaved_and_the_seed_is_kept(gpubench, records):
     assert {record.schedule.order for record in done} == {"interleaved"}
 
 
-def test_until_adds_launches_until_the_interval_is_narrow_enough(gpubench, records, monkeypatch, tmp_path):
-    # Launches that differ by 1 % or so: the fake reads its behaviour from a file that each start draws anew.
-    noisy = tmp_path / "noisy"
-    noisy.write_text(
-        "#!/bin/sh\n"
-        "r=$(od -An -N2 -tu2 /dev/urandom)\n"
-        'export GPUBENCH_FAKE="{\\"step_seconds\\": 0.1$(printf %05d $r)}"\n'
-        f'exec {sys.executable} "$@"\n'
-    )
-    noisy.chmod(0o755)
-    words = (*RANKS, "--launches", "2", "--no-paired", "--python", f"fake={noisy}")
+def test_until_adds_launches_until_the_interval_is_narrow_enough(gpubench, records, noisy_python):
+    words = (*RANKS, "--launches", "2", "--no-paired", "--python", f"fake={noisy_python}")
     done = gpubench(*words, "--until", "20%", "--budget", "120s", timeout=180)
     assert done.returncode == 0, done.stderr
     counts = {case: sum(r.case.id == case for r in records()) for case in {r.case.id for r in records()}}
@@ -85,6 +90,14 @@ def test_paired_rounds_take_turns(gpubench, records, fake):
         assert (pair["baseline"].case.strategy, pair["gang"].case.strategy) == ("single", "ranks")
         assert len(pair["baseline"].rounds) == len(pair["gang"].rounds) == 5
     assert re.search(r"ranks +2 .*0\.80 \[0\.80, 0\.80\]", done.stdout)
+
+
+def test_launches_that_differ_much_are_measured_again_in_pairs(gpubench, records, noisy_python):
+    done = gpubench(*RANKS, "--launches", "3", "--python", f"fake={noisy_python}")
+    assert done.returncode == 0, done.stderr
+    assert "measuring again in pairs" in done.stderr
+    assert sum(r.schedule.paired_as == "gang" for r in records()) == 3
+    assert sum(r.schedule.pair_id is None for r in records()) == 9  # the launches before it are all kept
 
 
 def test_a_pair_whose_gang_dies_tells_which_half_it_was(gpubench, records, fake):

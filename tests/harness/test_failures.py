@@ -115,3 +115,12 @@ def test_a_harness_that_is_ended_leaves_no_process_and_keeps_finished_records(fa
     assert harness.returncode == (-9 if signum == signal.SIGKILL else 130)
     if signum != signal.SIGKILL:
         assert "nothing is left running" in said
+
+
+def test_a_record_tells_of_variables_that_matter_and_of_no_secret(fake, run_fake, monkeypatch):
+    monkeypatch.setenv("NCCL_DEBUG", "WARN")
+    monkeypatch.setenv("TF_VAR_password", "secret")  # Terraform's
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    environment = run_fake("single", 1).environment
+    assert environment["NCCL_DEBUG"] == "WARN"
+    assert "secret" not in environment.values()

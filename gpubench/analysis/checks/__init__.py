@@ -31,6 +31,7 @@ CONDITIONS = frozenset(
         "debug_build",
         "swap",
         "device_shared",
+        "device_joined",
         "throttled",
         "device_errors",
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpubench.spec.record import Check, RunRecord, Severity
@@ -54,13 +54,18 @@ HARMS = (
 )
 
 
-def _debug_environment(record: RunRecord) -> Iterator[Check]:
+def harmful(environment: Mapping[str, str]) -> dict[str, Harm]:
+    """The variables that are set to something that does harm."""
     found: dict[str, Harm] = {}
     for harm in HARMS:
-        value = record.environment.get(harm.variable, "").strip()
+        value = environment.get(harm.variable, "").strip()
         if value and re.fullmatch(harm.values, value, re.IGNORECASE | re.DOTALL):
             found.setdefault(harm.variable, harm)  # of two for one variable the worse stands first
-    if found:
+    return found
+
+
+def _debug_environment(record: RunRecord) -> Iterator[Check]:
+    if found := harmful(record.environment):
         told = [f"{name}={record.environment[name][:60]} ({harm.effect})" for name, harm in found.items()]
         yield Check(
             name="debug_environment",

@@ -43,6 +43,22 @@ def _device_shared(record: RunRecord) -> Iterator[Check]:
         )
 
 
+def _joined(record: RunRecord) -> Iterator[Check]:
+    """Another process came while the rounds ran: ours are all there before the first one."""
+    told = []
+    for device in _gpus(record):
+        counts = [each.processes for each in device.rounds if each.processes is not None]
+        if counts and max(counts) > counts[0]:
+            told.append(f"{device.id}: {max(counts)} processes held it, {counts[0]} in the first round")
+    if told:
+        yield Check(
+            name="device_joined",
+            severity="severe",
+            message="; ".join(told),
+            remedy="stop the other processes (`nvidia-smi` lists them), or choose devices that nobody else uses",
+        )
+
+
 def _throttled(record: RunRecord) -> Iterator[Check]:
     worst: tuple[float, str, str] | None = None
     for device in _gpus(record):
@@ -192,6 +208,7 @@ def _highest(values: list[int | None]) -> int | None:
 
 DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
     _device_shared,
+    _joined,
     _throttled,
     _power_limited,
     _link,
