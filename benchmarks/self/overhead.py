@@ -1,11 +1,12 @@
 """What measuring costs: the throughput that gpubench reports against a bare hand-written loop, and the harness's CPU.
 
-    python benchmarks/self/overhead.py [--pairs 30]
+    python benchmarks/self/overhead.py [--fours 120]
 
 For `mlp` and `resnet20` in torch `single`, on one one-core CPU share that is being sampled: gpubench's rounds and a
-bare loop take turns in one process, so that a machine that drifts drifts for both. Each pair gives one ratio; the
-median of a launch is its figure, and launches give the interval. It must lie in 0.99 to 1.01. Beside it, what the
-harness itself uses of a core while a real gang runs its rounds.
+bare loop take turns in one process, on the same model and batch. Rounds are short, and go A B B A, so that a machine
+that drifts drifts for both; each four rounds give one ratio. Process, model and memory are shared, so these ratios are
+what repeats, and the median's interval is a bootstrap of them. It must lie in 0.99 to 1.01. Beside it, what the harness
+itself uses of a core while a real gang runs its rounds.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import median
 
+import numpy as np
 from scipy import stats
 
 from gpubench.harness import machine, plan
@@ -27,7 +29,7 @@ from gpubench.spec.messages import RunSteps
 from gpubench.telemetry.sampler import Sampler
 
 BARE = Path(__file__).with_name("bare_torch.py")
-ROUND_SECONDS = 0.5
+ROUND_SECONDS = 0.15  # a machine's slow phases last seconds
 
 
 def case_of(workload: str) -> plan.Runnable:
@@ -35,8 +37,8 @@ def case_of(workload: str) -> plan.Runnable:
     return plan.cases(wanted, machine.describe(), Interpreters(), strict_devices=False).runnable[0]
 
 
-def ratios(one: plan.Runnable, pairs: int, folder: Path) -> list[float]:
-    """gpubench's samples/s over the bare loop's, one for each pair of rounds."""
+def ratios(one: plan.Runnable, fours: int, folder: Path) -> list[float]:
+    """gpubench's samples/s over the bare loop's, one for each four rounds."""
     core = one.devices[0].cores[0]
     command = [one.python, "-P", BARE, one.case.workload, str(one.case.per_device_batch), str(core)]
     with (
@@ -57,10 +59,12 @@ def ratios(one: plan.Runnable, pairs: int, folder: Path) -> list[float]:
             warm = min(rate("hand", 5), rate("gpubench", 5))
         steps = max(2, round(ROUND_SECONDS * warm / one.case.global_batch))
         found = []
-        for index in range(pairs):
-            order = ["hand", "gpubench"] if index % 2 else ["gpubench", "hand"]
-            measured = {way: rate(way, steps) for way in order}
-            found.append(measured["gpubench"] / measured["hand"])
+        for index in range(fours):
+            order = ["hand", "gpubench", "gpubench", "hand"] if index % 2 else ["gpubench", "hand", "hand", "gpubench"]
+            seconds = {"hand": 0.0, "gpubench": 0.0}
+            for way in order:
+                seconds[way] += 1 / rate(way, steps)
+            found.append(seconds["hand"] / seconds["gpubench"])
         loops.stdin.close()
     return found
 
@@ -87,19 +91,18 @@ def harness_share(one: plan.Runnable, folder: Path, seconds: float = 10.0) -> fl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=30, help="pairs of rounds in a launch")
-    parser.add_argument("--launches", type=int, default=5)
+    parser.add_argument("--fours", type=int, default=120, help="times four rounds")
     options = parser.parse_args()
-    print("CPU shares of one core; samples/s by gpubench over samples/s of a bare loop, paired and interleaved")
+    print("CPU shares of one core; samples/s by gpubench over samples/s of a bare loop, interleaved")
     for workload in ("mlp", "resnet20"):
         one = case_of(workload)
         with tempfile.TemporaryDirectory() as folder:
-            medians = [median(ratios(one, options.pairs, Path(folder))) for _ in range(options.launches)]
+            found = ratios(one, options.fours, Path(folder))
             share = harness_share(one, Path(folder))
-        half = stats.t.ppf(0.975, len(medians) - 1) * stdev(medians) / len(medians) ** 0.5
+        drawn = stats.bootstrap((found,), np.median, rng=0, method="percentile").confidence_interval
         print(
-            f"{workload:<9} ratio {fmean(medians):.4f} ± {half:.4f} (95 %, {options.launches} launches of "
-            f"{options.pairs} pairs); the harness used {share:.2%} of a core during rounds",
+            f"{workload:<9} ratio {median(found):.4f} [{drawn.low:.4f}, {drawn.high:.4f}] (95 %, {options.fours} times "
+            f"four rounds); the harness used {share:.2%} of a core during rounds",
             flush=True,
         )
 

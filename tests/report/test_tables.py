@@ -70,13 +70,13 @@ def test_the_reason_stands_where_the_number_would():
     record = make_record(checks=[Check(name="no_steady_state", severity="severe", message="it drifts")])
     text = to_markdown(summarize([record]))
     assert "| no steady state |" in text
-    assert "no steady state: it drifts" in text
+    assert f"- no steady state\n  - {record.case.id}: it drifts" in text
 
 
 def test_a_failed_case_is_listed_with_what_to_do():
     case = make_case("ddp", 2)
     text = to_markdown(summarize([make_lost(case, "oom", "12 GiB asked, 10 GiB free", remedy="use a smaller batch")]))
-    assert f"- {case.id}: oom: 12 GiB asked, 10 GiB free. To do: use a smaller batch" in text
+    assert f"- oom. To do: use a smaller batch\n  - {case.id}: 12 GiB asked, 10 GiB free" in text
 
 
 def test_markdown_has_as_many_cells_in_every_row_whatever_the_names():

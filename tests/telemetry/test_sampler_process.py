@@ -50,7 +50,8 @@ def test_a_cpu_share_is_sampled_while_it_works(tmp_path: Path):
     (device,) = telemetry.devices
     assert (telemetry.source, telemetry.reason, telemetry.period_seconds) == ("cpu", None, 0.02)
     assert device.rounds[0].samples == len(device.time_ns)
-    assert 0 <= (device.rounds[0].utilization_percent or -1) <= 100
+    assert device.rounds[0].utilization_percent is not None
+    assert 0 <= device.rounds[0].utilization_percent <= 100
     assert all(device.series.get(metric) or metric in device.unavailable for metric in METRICS)
 
 

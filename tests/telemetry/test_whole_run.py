@@ -31,7 +31,7 @@ def test_a_run_on_gpus_samples_the_gpus_that_it_uses(gpubench, tmp_path):
     largest = next(record for record in records if record.case.n_devices == 8)
     assert largest.case.workload == "resnet50"
     assert largest.case.per_device_batch == 256  # what 141 GiB hold
-    uuids = [device.id for device in H200.devices()]
+    uuids = [device.id for device in H200.devices]
     assert sorted(largest.observed.device_ids) == sorted(uuids)
     assert largest.telemetry.source == "nvml"
     assert {device.id for device in largest.telemetry.devices} == set(uuids)
@@ -49,7 +49,7 @@ def test_a_run_on_gpus_samples_the_gpus_that_it_uses(gpubench, tmp_path):
 
 @pytest.mark.usefixtures("box")
 def test_gpus_that_the_shell_hides_are_not_used(gpubench, tmp_path, monkeypatch):
-    uuids = [device.id for device in H200.devices()]
+    uuids = [device.id for device in H200.devices]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"{uuids[5]},{uuids[2]}")
     words = ("run", "--frameworks", "fake", "--strategies", "ranks", "--launches", "1", "--no-paired")
     assert gpubench(*words).returncode == 0
