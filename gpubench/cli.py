@@ -6,7 +6,12 @@ What a command needs is imported inside it, so that `gpubench --help` and `gpube
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import math
+import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -41,8 +46,17 @@ class Commands(click.Group):
     """Turns the errors that a user can do something about into one message and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a terminal that knows ASCII only gets question marks
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (else Python complains once more when it ends)
+            ctx.exit(1)
+        except OSError as error:
+            click.echo(f"gpubench: {error}", err=True)
+            ctx.exit(1)
         except GpubenchError as error:
             click.echo(f"gpubench: {error}", err=True)
             ctx.exit(error.exit_code)
@@ -54,8 +68,12 @@ class Commands(click.Group):
 
 
 def words(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """'a,b,c' as a tuple."""
-    return tuple(word.strip() for word in value.split(",") if word.strip()) if value else ()
+    """'a,b,c' as a tuple. An empty word is a mistake, a variable that is not set: it does not mean all there is."""
+    if value is None:
+        return ()
+    if not value.strip():
+        raise UsageError(f"{parameter.opts[0]} is empty.")
+    return tuple(dict.fromkeys(word.strip() for word in value.split(",") if word.strip()))
 
 
 def fraction(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -81,11 +99,9 @@ def duration(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     """'90s', '20m', '2h' or plain seconds, in seconds."""
     if value is None:
         return None
-    try:
-        seconds = float(value.rstrip("smh")) * {"m": 60, "h": 3600}.get(value[-1:], 1)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value.strip())
+    seconds = float(match[1]) * {"m": 60, "h": 3600}.get(match[2], 1) if match else math.inf
+    if not math.isfinite(seconds):
         raise UsageError(f"{parameter.opts[0]} takes a time such as 90s, 20m or 2h; got {value!r}.")
     return seconds
 
@@ -269,13 +285,18 @@ def run(
         _show_plan(cases, wanted)
         return
     for skipped in cases.skipped:
-        click.echo(f"skipped {skipped.case.id}: {skipped.reason}", err=True)
+        with contextlib.suppress(OSError):  # as of all progress: nobody may be reading it
+            click.echo(f"skipped {skipped.case.id}: {skipped.reason}", err=True)
     if not cases.runnable:
         _nothing_to_run(cases)
     for signum in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(signum, _interrupt)
-    journal = Journal.reopen(find(resume, results)) if resume else Journal.create(results, machine_folder(), name)
-    records = _run_all(cases, wanted, this, journal, quiet, journal.records if resume else [])
+        if signal.getsignal(signum) != signal.SIG_IGN:  # nohup means it
+            signal.signal(signum, _interrupt)
+    journal = (
+        Journal.reopen(find(resume, results)) if resume is not None else Journal.create(results, machine_folder(), name)
+    )
+    earlier = _earlier(journal, cases, this) if resume is not None else []
+    records = _run_all(cases, wanted, this, journal, quiet, earlier)
     _show([_as_run(journal, records)], as_json=False)
     click.echo(f"\nSaved in {journal.path}\nNext: gpubench report {journal.path} -o report.html", err=True)
     last_word = {(record.case, record.launch): record.outcome.status for record in records}  # a resumed run tries again
@@ -362,7 +383,9 @@ def report(runs: tuple[str, ...], output: Path, results: Path) -> None:
     """
     from gpubench.report.html import write_html
     from gpubench.report.plots import write_plots
+    from gpubench.untrusted import may_write
 
+    may_write(output, (".html", ".htm"))
     loaded = [_load(run_, results) for run_ in runs]
     with _writing(output):
         write_html(loaded, output)
@@ -385,6 +408,22 @@ def _run_all(
         if isinstance(wanted.per_device_batch, str):
             cases = _with_found_batches(session, cases, wanted.per_device_batch == "knee", earlier, progress.note)
         return Campaign(session, cases, wanted, journal, progress, unresolved, noisy).run(earlier)
+
+
+def _earlier(journal: Journal, cases: Cases, this: Machine) -> list[RunRecord]:
+    """What a run to be continued holds. UsageError where it is not a part of what is asked for now."""
+    records = journal.records
+    if not records and journal.path.stat().st_size:
+        raise UsageError(f"{journal.path} holds no record of gpubench, so it is not continued.")
+    planned = {one.case for one in cases.runnable} | {one.case for one in cases.skipped}
+    others = {record.case.id for record in records if record.case not in planned}
+    if others:
+        raise UsageError(
+            f"{journal.path} holds other cases ({', '.join(sorted(others)[:3])}…): give its selection again."
+        )
+    if any(record.machine.name != this.name for record in records):
+        raise UsageError(f"{journal.path} is of another machine: {records[0].machine.name}.")
+    return records
 
 
 def _with_found_batches(
@@ -451,7 +490,8 @@ def _show(runs: list[Run], as_json: bool, form: str = "table") -> None:
     else:
         from rich.console import Console
 
-        Console().print(tables.to_rich(summaries))
+        width = Console().width or 80  # COLUMNS=0, as some schedulers set it, is no width
+        Console(width=width).print(tables.to_rich(summaries, width))
 
 
 def _as_run(journal: Journal, records: list[RunRecord]) -> Run:

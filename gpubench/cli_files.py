@@ -46,8 +46,10 @@ def compare(
       gpubench compare last_month last_night --fail-if-slower 3%
     """
     from gpubench import comparing
-    from gpubench.untrusted import inert
+    from gpubench.untrusted import inert, may_write
 
+    if output is not None:
+        may_write(output, (".html", ".htm"))
     limit = comparing.limit_of(fail_if_slower) if fail_if_slower else None
     compared = comparing.run(runs, results, prices, mix)
     for warning in compared.warnings:
@@ -85,11 +87,13 @@ def pack(run_: str, output: Path | None, redact: bool, results: Path) -> None:
       gpubench pack first -o first.gpubench.zip
     """
     from gpubench import bundle, store
+    from gpubench.untrusted import may_write
 
     loaded = store.load(store.find(run_, results))
     for warning in loaded.warnings:
         click.echo(f"gpubench: {warning}", err=True)
     target = output or Path(loaded.path.stem + bundle.SUFFIX)
+    may_write(target, (".zip",))
     packed = bundle.pack(loaded, target, redact)
     click.echo(f"{target}\nsha256 {packed.sha256}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import time
@@ -41,8 +42,7 @@ class LineProgress:
             rate = f", {samples_per_second:.4g} samples/s" if samples_per_second else ""
             text = f"{self._counter(self.done + 1)} {launch.case.id}: {WORDS[phase]}{rate}"
             width = shutil.get_terminal_size().columns - 1
-            self._stream.write(f"\r{text[:width]:<{width}}")
-            self._stream.flush()
+            self._put(f"\r{text[:width]:<{width}}")
 
     def expect(self, more: int) -> None:
         """So many launches more are to come."""
@@ -64,9 +64,14 @@ class LineProgress:
     def _print(self, text: str) -> None:
         if self._rewrites:
             width = shutil.get_terminal_size().columns - 1
-            self._stream.write(f"\r{' ' * width}\r")
-        self._stream.write(text + "\n")
-        self._stream.flush()
+            self._put(f"\r{' ' * width}\r")
+        self._put(text + "\n")
+
+    def _put(self, text: str) -> None:
+        """Nobody reading any more is no reason to stop measuring."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+            self._stream.flush()
 
 
 class Quiet(LineProgress):

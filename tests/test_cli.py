@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -152,3 +154,75 @@ def test_runs_get_their_own_numbers(gpubench, tmp_path):
         "0002_again.jsonl",
     ]
     assert store.find("again", tmp_path / "results").name == "0002_again.jsonl"
+
+
+@pytest.mark.parametrize("word", ["report", "pack"])
+def test_no_command_replaces_a_run_or_a_device_by_what_it_makes(gpubench, tmp_path, word):
+    gpubench(*FAKE)
+    (journal,) = (tmp_path / "results").rglob("*.jsonl")
+    before = journal.read_bytes()
+    for target in (str(journal), "/dev/full"):
+        done = gpubench(word, "last", "-o", target)
+        assert done.returncode == 2
+        assert "so it is not replaced" in done.stderr
+    assert journal.read_bytes() == before
+    assert Path("/dev/full").is_char_device()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--seed", "99999999999999999999"), "seed must be"),
+        (("--per-device-batch", "99999999999999999999"), "per_device_batch must be"),
+        (("--launches", "1000000000"), "launches must be"),
+        (("--budget", "5hs"), "--budget takes a time"),
+        (("--frameworks", ""), "--frameworks is empty"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused(gpubench, words, message):
+    done = gpubench("run", "--frameworks", "fake", *words)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize("text", ["wait_quiet_seconds = nan", "budget_seconds = -inf", "suite = [1]"])
+def test_a_plan_file_with_nonsense_is_refused(gpubench, tmp_path, text):
+    (tmp_path / "plan.toml").write_text(text)
+    done = gpubench("run", "--frameworks", "fake", "--plan", "plan.toml", timeout=30)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_naming_a_thing_twice_measures_it_once(gpubench):
+    words = ("--workloads", "mlp,mlp", "--precision", "fp32,fp32", "--scaling", "weak,weak", "--devices", "1")
+    done = gpubench("run", "--frameworks", "fake,fake", *words, "--dry-run")
+    cases = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("run")]
+    assert len(cases) == len(set(cases)) == 3
+
+
+def test_nobody_reading_the_progress_is_no_reason_to_stop(gpubench, tmp_path):
+    command = f"{sys.executable} -m gpubench.cli {' '.join(FAKE)} 2>&1 >/dev/null | head -1"
+    subprocess.run(["bash", "-c", command], check=False, timeout=120, capture_output=True)
+    records = store.load(store.find("last", tmp_path / "results")).records
+    assert sum(record.outcome.status == "ok" for record in records) == 5
+
+
+def test_resume_refuses_what_is_no_part_of_what_is_asked_for(gpubench, tmp_path):
+    gpubench(*FAKE, "--save", "first")
+    (journal,) = (tmp_path / "results").rglob("*.jsonl")
+    before = journal.read_bytes()
+    other = gpubench("run", "--frameworks", "fake", "--workloads", "mlp", "--resume", "first")
+    assert other.returncode == 2
+    assert "holds other cases" in other.stderr
+    foreign = tmp_path / "foreign.jsonl"
+    foreign.write_text('{"a": 1}\n')
+    assert gpubench(*FAKE, "--resume", str(foreign)).returncode == 2
+    assert journal.read_bytes() == before
+    assert foreign.read_text() == '{"a": 1}\n'
+
+
+def test_a_terminal_without_width_or_unicode_still_shows_the_table(gpubench):
+    gpubench(*FAKE)
+    shown = gpubench("show", COLUMNS="0", PYTHONIOENCODING="ascii")
+    assert shown.returncode == 0
+    assert "ranks" in shown.stdout

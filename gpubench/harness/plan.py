@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -133,7 +134,7 @@ def read_plan(path: Path, base: Plan) -> Plan:
 
 
 def suite(name: Any) -> Plan:
-    if name not in SUITES:
+    if not isinstance(name, str) or name not in SUITES:
         raise UsageError(f"There is no suite {name!r}; {nearest(str(name), list(SUITES))}")
     return SUITES[name]
 
@@ -152,13 +153,13 @@ def cases(plan: Plan, machine: Machine, interpreters: Interpreters, strict_devic
         what = "GPUs" if kind == "gpu" else "CPU shares of at least one core"
         raise UsageError(f"--devices {counts[-1]}: this machine has {most} {what}; ask for 1 to {most}.")
     found = machines.devices(kind, min(counts[-1], most), machine)
-    workloads = [registry.workload(name) for name in plan.workloads or SUITE_WORKLOADS[plan.suite][kind]]
+    workloads = [registry.workload(name) for name in dict.fromkeys(plan.workloads or SUITE_WORKLOADS[plan.suite][kind])]
     chosen = _strategies(plan)
     runnable: list[Runnable] = []
     skipped: list[Skipped] = []
-    for scaling in plan.scaling:
+    for scaling in dict.fromkeys(plan.scaling):
         for workload in workloads:
-            for precision in plan.precision:
+            for precision in dict.fromkeys(plan.precision):
                 for framework, strategy in chosen:
                     for count in counts:
                         if strategy.max_devices is not None and count > strategy.max_devices:
@@ -206,8 +207,16 @@ def _check(plan: Plan) -> None:
     }.items():
         if value < 1:
             raise UsageError(f"{limit} must be 1 or more; got {value}.")
+    for setting, largest in {"launches": 10_000, "rounds": 100_000, "per_device_batch": 10**9, "seed": 2**62}.items():
+        number = getattr(plan, setting)
+        if isinstance(number, int) and abs(number) > largest:
+            raise UsageError(f"{setting} must be {largest:,} at most; got {number}.")
     if isinstance(plan.per_device_batch, int) and plan.per_device_batch < 1:
         raise UsageError(f"per_device_batch must be 1 or more; got {plan.per_device_batch}.")
+    for setting in ("budget_seconds", "wait_quiet_seconds"):
+        seconds = getattr(plan, setting)
+        if seconds is not None and not 0 <= seconds < math.inf:
+            raise UsageError(f"{setting} must be 0 or more, and finite; got {seconds}.")
     if not 0 < plan.round_seconds < 3600:
         raise UsageError(f"round_seconds must be over 0 and under an hour; got {plan.round_seconds:g}.")
     if plan.until is not None and not 0 < plan.until < 1:
@@ -217,7 +226,7 @@ def _check(plan: Plan) -> None:
 
 
 def _strategies(plan: Plan) -> list[tuple[Framework, Strategy]]:
-    among = [registry.framework(name) for name in plan.frameworks]
+    among = [registry.framework(name) for name in dict.fromkeys(plan.frameworks)]
     among = among or [f for f in registry.frameworks().values() if not f.hidden]
     if not plan.strategies:
         return [(f, s) for f in among for s in f.strategies]
