@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from gpubench import __version__, cli_files
+from gpubench.cli_files import RESULTS
 from gpubench.spec.errors import GpubenchError, UsageError
 
 if TYPE_CHECKING:
@@ -30,13 +31,6 @@ if TYPE_CHECKING:
     from gpubench.spec.record import Machine, RunRecord
     from gpubench.store import Journal, Run
 
-RESULTS = click.option(
-    "--results",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("results"),
-    show_default=True,
-    help="Folder of the runs.",
-)
 PYTHON = click.option(
     "--python", "pythons", multiple=True, metavar="NAME=PATH", help="The Python that has a framework (repeatable)."
 )
