@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from gpubench.files.store import Journal
 from gpubench.harness import quiet
 from gpubench.harness.plan import Cases, Plan, Runnable
 from gpubench.harness.schedule import missing
 from gpubench.harness.session import Session
 from gpubench.progress import LineProgress
 from gpubench.spec.record import RunRecord, Schedule
-from gpubench.store import Journal
 
 MOST_LAUNCHES = 100  # of a case, however wide its interval still is
 FEWEST_FOR_AN_INTERVAL = 3
@@ -172,5 +172,4 @@ class Campaign:
         return time.monotonic() - self._began + expected > self.plan.budget_seconds
 
     def _keep(self, record: RunRecord) -> None:
-        self.records.append(record)
-        self.journal.append(record)
+        self.records.append(self.journal.append(record))

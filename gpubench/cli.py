@@ -26,10 +26,10 @@ from gpubench.cli_files import RESULTS
 from gpubench.spec.errors import GpubenchError, UsageError
 
 if TYPE_CHECKING:
+    from gpubench.files.store import Journal, Run
     from gpubench.harness.plan import Cases, Plan
     from gpubench.harness.session import Session
     from gpubench.spec.record import Machine, RunRecord
-    from gpubench.store import Journal, Run
 
 PYTHON = click.option(
     "--python", "pythons", multiple=True, metavar="NAME=PATH", help="The Python that has a framework (repeatable)."
@@ -187,7 +187,7 @@ def setup(frameworks: tuple[str, ...], device_kind: str) -> None:
     from gpubench.harness.environments import Environment
 
     chosen = [registry.framework(name) for name in dict.fromkeys(frameworks)]
-    kind = machine.device_kind(device_kind, machine.describe()) if device_kind == "auto" else device_kind
+    kind = machine.build(device_kind, machine.describe()) if device_kind == "auto" else device_kind
 
     def make(environment: Environment) -> GpubenchError | None:
         name = environment.framework.name
@@ -266,9 +266,9 @@ def run(
     Example:
       gpubench run --workloads resnet20 --frameworks torch --devices 1,2 --save first
     """
+    from gpubench.files.store import Journal, find, machine_folder
     from gpubench.harness import machine, plan, registry
     from gpubench.harness.interpreters import Interpreters
-    from gpubench.store import Journal, find, machine_folder
 
     wanted = plan.chosen(suite, plan_file, options)
     this = machine.describe()
@@ -375,12 +375,12 @@ def report(runs: tuple[str, ...], output: Path, results: Path) -> None:
     Example:
       gpubench report first -o report.html
     """
+    from gpubench.files.untrusted import may_write
     from gpubench.report.html import write_html
     from gpubench.report.plots import write_plots
-    from gpubench.untrusted import may_write
 
     may_write(output, (".html", ".htm"))
-    loaded = [_load(run_, results) for run_ in runs]
+    loaded = [_load(run_, results, traces=True) for run_ in runs]
     with _writing(output):
         write_html(loaded, output)
         plots = write_plots(_summaries(loaded), output.with_suffix(".plots"))
@@ -395,10 +395,12 @@ def _run_all(
     from gpubench.analysis.precision import noisy, unresolved
     from gpubench.campaign import Campaign
     from gpubench.harness.session import Session
-    from gpubench.progress import LineProgress, Quiet
+    from gpubench.progress import LineProgress, LiveProgress, Quiet, for_terminal
 
-    progress = Quiet() if quiet else LineProgress()
-    with Session(this, cases, wanted.timing, progress, doubts, logs=journal.log_folder()) as session:
+    progress = Quiet() if quiet else LiveProgress() if for_terminal(sys.stderr) else LineProgress()
+    with Session(this, cases, wanted.timing, progress, doubts, logs=journal.log_folder()) as session, progress:
+        if isinstance(progress, LiveProgress) and session.sampler is not None:
+            progress.readings = session.sampler.latest
         if isinstance(wanted.per_device_batch, str):
             cases = _with_found_batches(session, cases, wanted.per_device_batch == "knee", earlier, progress.note)
         return Campaign(session, cases, wanted, journal, progress, unresolved, noisy).run(earlier)
@@ -453,10 +455,12 @@ def _nothing_to_run(cases: Cases) -> NoReturn:
     )
 
 
-def _load(word: str, results: Path) -> Run:
-    from gpubench import store
+def _load(word: str, results: Path, traces: bool = False) -> Run:
+    from gpubench.files import store
 
     loaded = store.load(store.find(word, results))
+    if traces:
+        loaded = store.with_traces(loaded)
     for warning in loaded.warnings:
         click.echo(f"gpubench: {warning}", err=True)
     if lines := loaded.skipped_lines:
@@ -489,8 +493,8 @@ def _show(runs: list[Run], as_json: bool, form: str = "table") -> None:
 
 
 def _as_run(journal: Journal, records: list[RunRecord]) -> Run:
-    from gpubench.store import Run
-    from gpubench.verified import beside
+    from gpubench.files.store import Run
+    from gpubench.files.verified import beside
 
     return Run(name=journal.path.stem, path=journal.path, records=records, verifications=beside(journal.path))
 

@@ -46,7 +46,7 @@ def compare(
       gpubench compare last_month last_night --fail-if-slower 3%
     """
     from gpubench import comparing
-    from gpubench.untrusted import inert, may_write
+    from gpubench.files.untrusted import inert, may_write
 
     if output is not None:
         may_write(output, (".html", ".htm"))
@@ -86,8 +86,8 @@ def pack(run_: str, output: Path | None, redact: bool, results: Path) -> None:
     Example:
       gpubench pack first -o first.gpubench.zip
     """
-    from gpubench import bundle, store
-    from gpubench.untrusted import may_write
+    from gpubench.files import bundle, store
+    from gpubench.files.untrusted import may_write
 
     loaded = store.load(store.find(run_, results))
     for warning in loaded.warnings:
@@ -115,7 +115,7 @@ def unpack(file: Path, folder: Path) -> None:
     Example:
       gpubench unpack vendor.gpubench.zip -o vendor/
     """
-    from gpubench import bundle
+    from gpubench.files import bundle
 
     for path in bundle.unpack(file, folder):
         click.echo(path)

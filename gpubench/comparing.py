@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpubench import buying, reading
+from gpubench import buying
 from gpubench.analysis.compare import Pair, compare, side_of, slower_than
 from gpubench.analysis.study import Study, study
-from gpubench.reading import Read
+from gpubench.files import reading
+from gpubench.files.reading import Read
+from gpubench.files.untrusted import inert
 from gpubench.report.compare_html import Source
 from gpubench.report.compare_tables import as_dict
 from gpubench.spec.errors import UsageError
-from gpubench.untrusted import inert
 
 
 @dataclass(frozen=True)

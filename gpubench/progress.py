@@ -1,17 +1,23 @@
-"""How a run goes on, in plain lines on standard error; on a terminal the line at work is rewritten in place."""
+"""How a run goes on, on standard error: a line for each launch, and on a terminal what the devices are doing now."""
 
 from __future__ import annotations
 
 import contextlib
-import shutil
+import os
 import sys
+import threading
 import time
-from collections.abc import Callable
-from typing import TextIO
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TextIO
 
 from gpubench.harness.gang.launch import Launch
 from gpubench.harness.outcomes import printable
+from gpubench.spec.case import Device
 from gpubench.spec.record import Phase, RunRecord
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 WORDS: dict[str, str] = {
     "start": "starting",
@@ -20,29 +26,37 @@ WORDS: dict[str, str] = {
     "round": "measuring",
     "stop": "stopping",
 }
+TIMED = ("warm_up", "round")
+REDRAW_SECONDS = 1.0
+GIB = 2**30
+
+Values = Mapping[str, float | None]  # of a device, by metric
+Readings = Callable[[], Mapping[str, Values]]  # the sampler's newest, by device id
 
 
 class LineProgress:
-    """One line a launch, with what it came to and the time that the rest will take."""
+    """One line a launch, with what it came to and the time that the rest will take. A context manager."""
 
     def __init__(
         self, total: int = 0, stream: TextIO | None = None, write: Callable[[str], None] | None = None
     ) -> None:
         self.total = total
         self.done = 0
-        self._began = self._launch_began = time.monotonic()
+        self._began = self._launch_began = self._finished = time.monotonic()
         self._stream = stream or sys.stderr
         self._write = write or self._print
-        self._rewrites = write is None and self._stream.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
 
     def phase(self, launch: Launch, phase: Phase, samples_per_second: float | None = None) -> None:
         if phase == "start":
             self._launch_began = time.monotonic()
-        if self._rewrites:
-            rate = f", {samples_per_second:.4g} samples/s" if samples_per_second else ""
-            text = f"{self._counter(self.done + 1)} {launch.case.id}: {WORDS[phase]}{rate}"
-            width = shutil.get_terminal_size().columns - 1
-            self._put(f"\r{text[:width]:<{width}}")
 
     def expect(self, more: int) -> None:
         """So many launches more are to come."""
@@ -50,40 +64,156 @@ class LineProgress:
 
     def finished(self, record: RunRecord) -> None:
         self.done += 1
-        seconds = time.monotonic() - self._launch_began
-        left = (time.monotonic() - self._began) / self.done * (self.total - self.done)
-        rest = f"; about {_minutes(left)} left" if self.done < self.total else ""
+        self._finished = time.monotonic()
+        seconds = self._finished - self._launch_began
+        left = self._seconds_left()
+        rest = "" if not left else f"; about {_minutes(left)} left"
         self._write(f"{self._counter(self.done)} {record.case.id}: {_result(record)} ({seconds:.0f} s{rest})")
 
     def note(self, text: str) -> None:
         self._write(text)
 
+    def _seconds_left(self) -> float | None:
+        """As long as the launches so far have taken on average, for each that is to come; None before the first."""
+        if not self.done:
+            return None
+        whole = (self._finished - self._began) / self.done * (self.total - self.done)
+        return max(0.0, whole - (time.monotonic() - self._finished))
+
     def _counter(self, number: int) -> str:
         return f"[{number:>{len(str(self.total))}}/{self.total}]"
 
     def _print(self, text: str) -> None:
-        if self._rewrites:
-            width = shutil.get_terminal_size().columns - 1
-            self._put(f"\r{' ' * width}\r")
-        self._put(text + "\n")
-
-    def _put(self, text: str) -> None:
         """Nobody reading any more is no reason to stop measuring."""
         with contextlib.suppress(OSError):
-            self._stream.write(text)
+            self._stream.write(text + "\n")
             self._stream.flush()
 
 
 class Quiet(LineProgress):
     """Says nothing but what went wrong."""
 
-    def phase(self, launch: Launch, phase: Phase, samples_per_second: float | None = None) -> None:
-        pass
-
     def finished(self, record: RunRecord) -> None:
         self.done += 1
         if record.outcome.status != "ok":
             self._write(f"{record.case.id}: {_result(record)}")
+
+
+class LiveProgress(LineProgress):
+    """Below the lines, the case at work, its samples/s, and a line for each of its devices, for a terminal.
+
+    `readings` gives the devices' newest values. Drawn between rounds, and every second where nothing is timed: while
+    steps are, the screen stands still, as drawing takes time on the cores that a CPU share may be made of.
+    """
+
+    def __init__(self, stream: TextIO | None = None, readings: Readings = dict) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        super().__init__(stream=stream, write=self._print_above)
+        self.readings = readings
+        self._launch: Launch | None = None
+        self._phase: Phase = "start"
+        self._rate: float | None = None
+        self._ended = threading.Event()
+        self._live = Live(
+            console=Console(file=self._stream, force_terminal=True, highlight=False),
+            get_renderable=self._screen,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._ticking = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> Self:
+        with contextlib.suppress(OSError):
+            self._live.start()
+        self._ticking.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._ticking.join()
+        with contextlib.suppress(OSError):
+            self._live.stop()
+
+    def phase(self, launch: Launch, phase: Phase, samples_per_second: float | None = None) -> None:
+        super().phase(launch, phase, samples_per_second)
+        self._launch, self._phase, self._rate = launch, phase, samples_per_second
+        self._draw()
+
+    def finished(self, record: RunRecord) -> None:
+        self._launch = None
+        super().finished(record)
+
+    def _tick(self) -> None:
+        while not self._ended.wait(REDRAW_SECONDS):
+            if self._phase not in TIMED:
+                self._draw()
+
+    def _draw(self) -> None:
+        with contextlib.suppress(OSError):
+            self._live.refresh()
+
+    def _print_above(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._live.console.print(text, markup=False, soft_wrap=True)
+            self._live.refresh()
+
+    def _screen(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        if self._launch is None:
+            return ""
+        case = self._launch.case
+        where = "on CPU shares" if case.device_kind == "cpu" else "on GPUs"
+        rate = f", {self._rate:,.1f} samples/s {where}" if self._rate else ""
+        left = self._seconds_left()
+        rest = f"; about {_minutes(left)} left" if left else ""
+        head = f"{self._counter(self.done + 1)} {case.id}: {WORDS[self._phase]}{rate}"
+        seconds = time.monotonic() - self._launch_began
+        return Group(
+            Text(f"{head} ({seconds:.0f} s{rest})", no_wrap=True, overflow="ellipsis"),
+            device_table(self._launch.devices, self.readings()),
+        )
+
+
+def device_table(devices: Sequence[Device], newest: Mapping[str, Values]) -> RenderableType:
+    """A line for each device; what it does not tell, or has not yet told, is a dash."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for name in ("device", "busy", "memory", "power", "temp.", "clock"):
+        table.add_column(name, justify="left" if name == "device" else "right", no_wrap=True, header_style="dim")
+    for device in devices:
+        values = newest.get(device.id, {})
+        table.add_row(
+            printable(f"{device.id} {device.name}" if device.kind == "cpu" else f"{device.id[:12]} {device.name}"),
+            _shown(values, "utilization_percent", lambda percent: f"{percent:.0f} %"),
+            _shown(values, "memory_used_bytes", _gib_of(device.memory_bytes)),
+            _shown(values, "power_watts", lambda watts: f"{watts:.0f} W"),
+            _shown(values, "temperature_celsius", lambda celsius: f"{celsius:.0f} °C"),
+            _shown(values, "sm_clock_mhz", lambda mhz: f"{mhz:.0f} MHz"),
+        )
+    return table
+
+
+def for_terminal(stream: TextIO) -> bool:
+    """Whether lines can be rewritten there."""
+    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+
+
+def _shown(values: Values, metric: str, words: Callable[[float], str]) -> str:
+    value = values.get(metric)
+    return "-" if value is None else words(value)
+
+
+def _gib_of(all_bytes: int | None) -> Callable[[float], str]:
+    return lambda used: f"{used / GIB:.1f}" + (f" of {all_bytes / GIB:.0f} GiB" if all_bytes else " GiB")
 
 
 def _result(record: RunRecord) -> str:

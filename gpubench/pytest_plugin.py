@@ -20,10 +20,10 @@ from gpubench.spec.errors import GpubenchError
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
+    from gpubench.files.store import Journal
     from gpubench.harness.plan import Cases, Plan, Runnable, Skipped
     from gpubench.progress import LineProgress
     from gpubench.spec.record import Machine, RunRecord
-    from gpubench.store import Journal
 
 TRAINING_CASE = "training_case"
 
@@ -187,9 +187,9 @@ class Benchmarks:
 
     def _open(self) -> Any:
         from gpubench.analysis.checks import doubts
+        from gpubench.files.store import Journal, machine_folder
         from gpubench.harness.session import Session
         from gpubench.progress import LineProgress
-        from gpubench.store import Journal, machine_folder
 
         if self._session is not None:
             return self._session
@@ -215,12 +215,12 @@ class Benchmarks:
         return self._session
 
     def _keep(self, record: RunRecord) -> None:
-        self.records.append(record)
         if self._journal is not None:
             try:
-                self._journal.append(record)
+                record = self._journal.append(record)
             except GpubenchError as error:
                 pytest.exit(str(error), returncode=1)
+        self.records.append(record)
 
     def _write(self, text: str) -> None:
         """Progress shows all along, whatever pytest captures."""
@@ -254,8 +254,8 @@ class Benchmarks:
 
     def _summarize(self, terminalreporter: pytest.TerminalReporter) -> None:
         from gpubench.analysis.scaling import summarize
+        from gpubench.files.verified import beside
         from gpubench.report import tables
-        from gpubench.verified import beside
 
         verifications = beside(self._journal.path) if self._journal else []
         summaries = summarize(self.records, verifications)
@@ -264,13 +264,13 @@ class Benchmarks:
         terminalreporter.write_line(_rendered(tables.to_rich(summaries, width), width))
         if self._journal is None:
             return
+        from gpubench.files.store import load, with_traces
         from gpubench.report.html import write_html
         from gpubench.report.plots import write_plots
-        from gpubench.store import load
 
         path = self._journal.path
         page = path.with_suffix(".html")
-        write_html([load(path)], page)
+        write_html([with_traces(load(path))], page)
         plots = write_plots(summaries, path.with_suffix(".plots"))
         terminalreporter.write_line("")
         saved = path.with_suffix(".json")

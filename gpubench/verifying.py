@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from gpubench import proof, verified
+from gpubench import proof
+from gpubench.files import verified
 from gpubench.harness import machine as machines
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.outcomes import printable

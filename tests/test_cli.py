@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gpubench import store
 from gpubench.cli import main
+from gpubench.files import store
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 FAKE = ("run", "--frameworks", "fake", "--devices", "1,2", "--launches", "1")

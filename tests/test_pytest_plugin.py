@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubench import store
+from gpubench.files import store
 
 TRAINING = Path(__file__).parent.parent / "benchmarks" / "test_training.py"
 

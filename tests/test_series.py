@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from math import nan
 from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
 
+import pyarrow as arrow
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
 
-from gpubench import series
+from gpubench.files import series
 from gpubench.spec.errors import GpubenchError
 from gpubench.spec.record import DeviceTelemetry, RoundTelemetry, Telemetry
 
@@ -28,17 +36,17 @@ TELEMETRY = Telemetry(
 
 
 def test_what_was_saved_comes_back_bit_for_bit(tmp_path: Path):
-    kept = series.save(TELEMETRY, tmp_path / "0001_run.series.parquet")
-    assert kept.series_file == "0001_run.series.parquet"
+    kept = series.save(TELEMETRY, tmp_path, "0001_run.series/a.parquet")
+    assert kept.series_file == "0001_run.series/a.parquet"
     assert [(one.time_ns, one.series) for one in kept.devices] == [([], {}), ([], {})]
     assert kept.devices[0].rounds == TELEMETRY.devices[0].rounds  # the summaries stay in the record
     assert replace(series.restore(kept, tmp_path), series_file=None) == TELEMETRY
-    assert [path.name for path in tmp_path.iterdir()] == ["0001_run.series.parquet"]
+    assert [path.name for path in tmp_path.glob("*/*")] == ["a.parquet"]
 
 
 def test_a_telemetry_without_series_writes_no_file(tmp_path: Path):
     nothing = Telemetry(reason="not sampled")
-    assert series.save(nothing, tmp_path / "x.parquet") == nothing
+    assert series.save(nothing, tmp_path, "x.parquet") == nothing
     assert series.restore(nothing, tmp_path) == nothing
     assert list(tmp_path.iterdir()) == []
 
@@ -47,19 +55,64 @@ def test_series_that_are_in_the_record_are_left_alone(tmp_path: Path):
     assert series.restore(replace(TELEMETRY, series_file="gone.parquet"), tmp_path).devices == TELEMETRY.devices
 
 
-@pytest.mark.parametrize("content", [None, b"", b"no parquet at all"], ids=["gone", "empty", "another"])
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None):
-    kept = series.save(TELEMETRY, tmp_path / "a.parquet")
+def parquet_of(**columns: object) -> bytes:
+    out = arrow.BufferOutputStream()
+    parquet.write_table(arrow.table(columns), out, compression="zstd")
+    return out.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "No such file"),
+        (b"", ""),
+        (b"no parquet at all", ""),
+        (parquet_of(x=[1.0]), "it has no device and time_ns"),
+        (parquet_of(device=["GPU-a"], time_ns=["now"]), "it has no device and time_ns"),
+        (parquet_of(device=["GPU-a"], time_ns=[1], power_watts=["much"]), "values that are no numbers"),
+        (parquet_of(device=["GPU-a"], time_ns=[1], power_watts=[nan]), "values that are no numbers"),
+        (parquet_of(device=["GPU-a"], time_ns=arrow.array([None], arrow.int64())), "values without a time"),
+        (parquet_of(device=[1], time_ns=[1]), ""),
+        (parquet_of(**{f"x{i}": [1.0] for i in range(200)}), "too many to be a launch"),
+    ],
+)
+def test_a_file_that_is_gone_or_of_another_kind_is_named_with_the_reason(tmp_path: Path, content: bytes | None, why):
+    kept = series.save(TELEMETRY, tmp_path, "a.parquet")
     path = tmp_path / "a.parquet"
     path.unlink() if content is None else path.write_bytes(content)
-    with pytest.raises(GpubenchError, match=r"a\.parquet"):
+    with pytest.raises(GpubenchError, match=rf"(?s)a\.parquet.*{why}"):
         series.restore(kept, tmp_path)
 
 
+def test_a_file_that_would_fill_the_memory_is_refused_before_it_is_unpacked(tmp_path: Path):
+    n = series.MOST_VALUES
+    column = arrow.nulls(n, arrow.float64())
+    out = parquet_of(device=arrow.nulls(n, arrow.string()), time_ns=arrow.nulls(n, arrow.int64()), power_watts=column)
+    (tmp_path / "a.parquet").write_bytes(out)
+    assert len(out) < 2**20
+    with pytest.raises(GpubenchError, match="too many to be a launch"):
+        series.restore(replace(TELEMETRY, devices=[], series_file="a.parquet"), tmp_path)
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=300, deadline=None)
+def test_no_damage_to_a_file_is_more_than_a_message(seed: int):
+    with TemporaryDirectory() as folder:
+        kept = series.save(TELEMETRY, Path(folder), "a.parquet")
+        content = bytearray((Path(folder) / "a.parquet").read_bytes())
+        chance = Random(seed)
+        for _ in range(chance.randint(1, 8)):
+            content[chance.randrange(len(content))] = chance.randrange(256)
+        (Path(folder) / "a.parquet").write_bytes(content)
+        with suppress(GpubenchError):
+            series.restore(kept, Path(folder))
+
+
 def test_a_folder_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path):
-    with pytest.raises(GpubenchError, match="Cannot write"):
-        series.save(TELEMETRY, tmp_path / "absent" / "a.parquet")
-    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "a").write_text("in the way")
+    with pytest.raises(OSError, match="exists"):
+        series.save(TELEMETRY, tmp_path, "a/a.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_an_hour_of_eight_gpus_is_small(tmp_path: Path):
@@ -71,5 +124,5 @@ def test_an_hour_of_eight_gpus_is_small(tmp_path: Path):
             DeviceTelemetry(id=f"GPU-{i}", name="GPU", time_ns=times, series={"power_watts": values}) for i in range(8)
         ]
     )
-    series.save(big, tmp_path / "a.parquet")
+    series.save(big, tmp_path, "a.parquet")
     assert (tmp_path / "a.parquet").stat().st_size < 8 * n * 16 / 4  # a quarter of the numbers as they are

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubench import store
+from gpubench.files import store
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.record import to_json
 from tests.builders import make_record
@@ -22,13 +22,47 @@ def journal(tmp_path):
 
 
 def test_what_is_written_is_read_back_the_same(journal):
-    written = [make_record(launch=launch) for launch in (1, 2, 3)]
-    for record in written:
-        journal.append(record)
+    made = [make_record(launch=launch) for launch in (1, 2, 3)]
+    written = [journal.append(record) for record in made]
     run = store.load(journal.path)
     assert run.records == written
     assert run.name == "first"
     assert run.warnings == []
+
+
+def test_series_lie_apart_and_a_trace_can_be_drawn_again(journal):
+    made = [make_record(launch=launch, record_id=f"{launch:032}") for launch in (1, 2)]
+    for record in made:
+        journal.append(record)
+    first, second = store.with_traces(store.load(journal.path)).records
+    assert first.telemetry.devices == made[0].telemetry.devices
+    assert (journal.path.parent / second.telemetry.series_file).is_file()
+    assert second.telemetry.devices[0].series == {}, "one trace a case is drawn; the others need not fill the memory"
+    assert second.telemetry.devices[0].rounds == made[1].telemetry.devices[0].rounds
+
+
+def test_a_trace_that_is_gone_costs_the_trace_alone(journal):
+    made = [journal.append(make_record(launch=launch, record_id=f"{launch:032}")) for launch in (1, 2)]
+    (journal.path.parent / made[0].telemetry.series_file).unlink()
+    run = store.with_traces(store.load(journal.path))
+    assert [record.launch for record in run.records] == [1, 2]
+    assert [bool(record.telemetry.devices[0].time_ns) for record in run.records] == [False, True]
+    assert len(run.warnings) == 1
+    assert "launch 1: no trace: Cannot read the series" in run.warnings[0]
+
+
+def test_series_that_cannot_be_written_apart_stay_in_the_record(journal):
+    journal.path.with_suffix(".series").write_text("in the way")
+    record = make_record()
+    assert journal.append(record) == record
+    assert store.load(journal.path).records == [record]
+
+
+def test_a_record_that_cannot_be_written_leaves_no_series_behind(journal):
+    journal.path.unlink()
+    with pytest.raises(GpubenchError, match="deleted"):
+        journal.append(make_record())
+    assert list(journal.path.parent.rglob("*.parquet")) == []
 
 
 def test_runs_are_numbered_beside_pytest_benchmarks_files(tmp_path):
@@ -173,7 +207,7 @@ def test_a_run_that_is_being_written_cannot_be_continued_by_another(journal):
 def test_a_process_that_is_killed_leaves_no_lock(tmp_path):
     code = f"""
 import os, pathlib, signal
-from gpubench import store
+from gpubench.files import store
 journal = store.Journal.create(pathlib.Path({str(tmp_path)!r}), "box", "first")
 os.kill(os.getpid(), signal.SIGKILL)"""
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9

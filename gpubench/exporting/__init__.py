@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpubench.exporting.tables import Exported, exported
+from gpubench.files.store import Run
 from gpubench.spec.errors import UsageError
-from gpubench.store import Run
 
 FORMATS = ("csv", "parquet", "markdown", "latex", "pytest-benchmark", "prometheus")
 
@@ -28,7 +28,7 @@ class Loaded:
 
 def load(words: Sequence[str], results: Path) -> Loaded:
     """The runs that are named: as on the command line, also folders and bundles."""
-    from gpubench import reading
+    from gpubench.files import reading
 
     return Loaded([read.run for word in words for read in reading.runs_of(word, results)])
 

@@ -74,8 +74,10 @@ class Bench:
         try:
             with attempt.gang as gang:
                 attempt.prepare(gang)
-                for _ in range(self.timing.rounds):
+                for index in range(self.timing.rounds):
                     attempt.round(gang)
+                    if index == self._before_control(number):
+                        attempt.control_round(gang)
                 attempt.stop(gang)
         except (GangError, OSError) as error:
             attempt.failed(error)
@@ -100,6 +102,8 @@ class Bench:
                     for which in (0, 1) if index % 2 == 0 else (1, 0):
                         current = attempts[which]
                         current.round(gangs[which])
+                        if index == self._before_control(number):
+                            current.control_round(gangs[which])
                 for current, parked in zip(attempts, gangs, strict=True):
                     current.stop(parked)
         except (GangError, OSError) as error:
@@ -116,6 +120,10 @@ class Bench:
             attempts[1].record(replace(schedule, pair_id=pair, paired_as="gang")),
         )
 
+    def _before_control(self, number: int) -> int | None:
+        """The round that the control round follows, one in the middle; only a case's first launch has one."""
+        return (self.timing.rounds - 1) // 2 if number == 1 and self.sampler is not None else None
+
 
 class _Attempt:
     """Gathers what is known of a launch as it becomes known, so that a failure loses none of it."""
@@ -130,6 +138,7 @@ class _Attempt:
         self.observed = Observed()
         self.warm_up: WarmUp | None = None
         self.rounds: list[Round] = []
+        self._control: Round | None = None
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._began_ns = time.monotonic_ns()
         self._steps = 0
@@ -213,18 +222,29 @@ class _Attempt:
         if not self.rounds:
             self._swap.append(_swapped_bytes())
         self._read_edge()
-        done = _steps(gang, self._steps, "round", self.launch.deadlines.step * self._steps)
+        self.rounds.append(self._timed(gang))
         self._read_edge()
-        self.rounds.append(
-            Round(
-                index=len(self.rounds),
-                start_ns=min(rank.start_ns for rank in done),
-                end_ns=max(rank.end_ns for rank in done),
-                steps=self._steps,
-                samples=sum(rank.samples for rank in done),
-                rank_seconds=[_seconds(rank) for rank in done],
-                rank_cpu_seconds=[rank.cpu_seconds for rank in done],
-            )
+
+    def control_round(self, gang: LocalGang) -> None:
+        """One more round while nothing is sampled: beside its neighbours it shows what sampling does."""
+        sampler = self.bench.sampler
+        assert sampler is not None
+        sampler.pause()
+        try:
+            self._control = self._timed(gang)
+        finally:
+            sampler.resume()
+
+    def _timed(self, gang: LocalGang) -> Round:
+        done = _steps(gang, self._steps, "round", self.launch.deadlines.step * self._steps)
+        return Round(
+            index=len(self.rounds),
+            start_ns=min(rank.start_ns for rank in done),
+            end_ns=max(rank.end_ns for rank in done),
+            steps=self._steps,
+            samples=sum(rank.samples for rank in done),
+            rank_seconds=[_seconds(rank) for rank in done],
+            rank_cpu_seconds=[rank.cpu_seconds for rank in done],
         )
 
     def _read_edge(self) -> None:
@@ -255,7 +275,9 @@ class _Attempt:
         sampler = self.bench.sampler
         telemetry = Telemetry(reason="not sampled")
         if sampler is not None:
-            telemetry = sampler.telemetry(self.launch.devices, self.rounds, self._began_ns, time.monotonic_ns())
+            telemetry = sampler.telemetry(
+                self.launch.devices, self.rounds, self._began_ns, time.monotonic_ns(), self._control
+            )
         record = RunRecord(
             record_id=uuid.uuid4().hex,
             run_id=self.bench.run_id,

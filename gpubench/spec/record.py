@@ -139,6 +139,7 @@ class RoundTelemetry:
     xids: list[int] = field(default_factory=list)
     gpm: dict[str, float] = field(default_factory=dict)  # Hopper and newer: means between the edges of the round
     steal_percent: float | None = None  # CPU share: time that the hypervisor gave to others
+    unavailable: dict[str, str] = field(default_factory=dict)  # why a metric that was sampled has no figure here
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,15 +160,17 @@ class GpuFacts:
     bus_id: str | None = None
     architecture: str | None = None
     capability: str | None = None
-    numa_node: int | None = None
+    numa_node: int | None = None  # of the host, near it
     cpus: str | None = None  # those near it
     power_limit_watts: float | None = None  # enforced
     power_default_limit_watts: float | None = None
     power_most_watts: float | None = None  # the highest limit that can be set
     sm_clock_max_mhz: int | None = None
     memory_clock_max_mhz: int | None = None
+    boost_sm_clock_max_mhz: int | None = None  # the highest that the owner allows; the driver tells no locked clocks
     application_sm_clock_mhz: int | None = None
     default_application_sm_clock_mhz: int | None = None
+    clock_event_reasons: list[str] = field(default_factory=list)  # what held the clock down when it was looked at
     ecc: bool | None = None
     mig: bool | None = None
     mig_instances: list[str] = field(default_factory=list)
@@ -180,6 +183,9 @@ class GpuFacts:
     nvlinks: int | None = None  # active
     nvlink_version: int | None = None
     nvswitch: bool | None = None
+    fabric: str | None = None  # of NVSwitches: "completed" is ready for use
+    fabric_clique: int | None = None  # GPUs of one clique reach each other over NVLink, also of other machines
+    fabric_degraded: bool | None = None  # its bandwidth
     gpm: bool | None = None
     memory_bytes: int | None = None
     memory_used_bytes: int | None = None
@@ -217,6 +223,7 @@ class SamplerCost:
 
     cpu_seconds: float
     sweeps: int
+    seconds: float | None = None  # from the first sweep to the last
     sweep_seconds_p50: float | None = None
     sweep_seconds_p99: float | None = None
     late_seconds_p99: float | None = None
@@ -243,14 +250,14 @@ class DeviceTelemetry:
 class Telemetry:
     """What was sampled during a launch. Where nothing could be, `reason` says why and `devices` is empty."""
 
-    source: str | None = None  # "nvml", "cpu"
+    source: str | None = None  # "nvml", "amdsmi", "cpu"
     period_seconds: float | None = None
     reason: str | None = None
     devices: list[DeviceTelemetry] = field(default_factory=list)
     system: GpuSystem | None = None
     cost: SamplerCost | None = None
-    control: Round | None = None  # one more round, with the sampler off
-    series_file: str | None = None  # where the series are when they are not in `devices`; beside the journal
+    control: Round | None = None  # one more round, with the sampler paused; it counts for nothing else
+    series_file: str | None = None  # where the series are when they are not in `devices`; relative to the journal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,6 +325,7 @@ class Machine:
     driver: str | None = None
     cuda: str | None = None
     nvml_reason: str | None = None  # why NVML could not be read, where it could not
+    amd_reason: str | None = None  # the same of AMD SMI, where its binding is installed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpubench import bundle, series, store, verified
-from gpubench import sealed as container
 from gpubench.analysis.scaling import summarize
-from gpubench.redaction import redact
+from gpubench.files import bundle, series, store, verified
+from gpubench.files import sealed as container
+from gpubench.files.redaction import redact
 from gpubench.report import tables
 from gpubench.spec.errors import UsageError
 from gpubench.spec.record import as_dict, to_json
@@ -262,16 +262,45 @@ def test_redacting_leaves_what_it_was_given_alone():
     assert body == private()
 
 
+def with_series(folder: Path, records) -> store.Run:
+    journal = store.Journal.create(folder, "box", "first")
+    for record in records:
+        journal.append(record)
+    return store.load(journal.path)
+
+
 def test_series_beside_the_journal_go_along_with_the_same_other_devices(tmp_path):
-    [record] = make_launches(make_case(device_kind="gpu"), [100.0])
-    named = replace(record, telemetry=series.save(record.telemetry, tmp_path / "0001_first.0.series.parquet"))
-    bundle.pack(saved(tmp_path, [named]), tmp_path / "x.gpubench.zip")
+    records = make_launches(make_case(device_kind="gpu"), [100.0, 110.0])
+    bundle.pack(with_series(tmp_path, records), tmp_path / "x.gpubench.zip")
     paths = bundle.unpack(tmp_path / "x.gpubench.zip", tmp_path / "out")
     [journal] = [path for path in paths if path.suffix == ".jsonl"]
-    [read] = store.load(journal).records
-    [before], [after] = record.telemetry.devices, series.restore(read.telemetry, tmp_path / "out").devices
-    assert after.series == before.series
-    assert after.id == read.devices[0].id != before.id
+    for record, read in zip(records, store.load(journal).records, strict=True):
+        [before], [after] = record.telemetry.devices, series.restore(read.telemetry, tmp_path / "out").devices
+        assert after.series == before.series
+        assert after.id == read.devices[0].id != before.id
+
+
+def test_series_that_are_gone_or_broken_are_left_out_and_not_named(tmp_path):
+    run = with_series(tmp_path, make_launches(make_case(), [100.0, 110.0, 120.0]))
+    first, second = (tmp_path / "box" / record.telemetry.series_file for record in run.records[:2])
+    first.unlink()
+    second.write_bytes(b"PAR1 no more")
+    bundle.pack(run, tmp_path / "x.gpubench.zip")
+    paths = bundle.unpack(tmp_path / "x.gpubench.zip", tmp_path / "out")
+    [journal] = [path for path in paths if path.suffix == ".jsonl"]
+    files = [record.telemetry.series_file for record in store.load(journal).records]
+    assert files == [None, None, "0001_first.series/00002.parquet"]
+    assert (tmp_path / "out" / files[2]).is_file()
+
+
+@pytest.mark.parametrize("name", ["../x.parquet", "a/b/x.parquet", ".a/x.parquet", "a/.x.parquet", "a\\..\\x.parquet"])
+def test_a_member_may_lie_in_one_folder_and_nowhere_else(tmp_path, name):
+    run = saved(tmp_path, make_launches(make_case(), [100.0]))
+    bundle.pack(run, tmp_path / "x.gpubench.zip")
+    manifest, members, _ = container.read(tmp_path / "x.gpubench.zip")
+    (tmp_path / "y.gpubench.zip").write_bytes(container.sealed(manifest, {**members, name: b""}))
+    with pytest.raises(UsageError, match="cannot be the name of a member"):
+        bundle.unpack(tmp_path / "y.gpubench.zip", tmp_path / "out")
 
 
 def test_verifications_of_the_same_software_go_along(tmp_path):

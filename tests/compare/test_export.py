@@ -20,10 +20,10 @@ from gpubench.analysis import stats
 from gpubench.analysis.scaling import summarize
 from gpubench.analysis.stats import Launch
 from gpubench.exporting import Loaded
+from gpubench.files.store import Run
 from gpubench.report import tables
 from gpubench.report.words import DASH
 from gpubench.spec.record import RunRecord
-from gpubench.store import Run
 from tests.builders import make_case, make_launches, make_run
 
 TABLES = ("raw-launches", "raw-rounds", "raw-device-rounds", "derived-cases")

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from gpubench import store
 from gpubench.analysis.scaling import summarize
+from gpubench.files import store
 from gpubench.report import html, tables
 from gpubench.spec.errors import UsageError
 from tests.builders import make_run

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpubench import store
 from gpubench.analysis.scaling import summarize
+from gpubench.files import store
 from gpubench.report import tables
 from gpubench.spec.errors import UsageError
 from gpubench.spec.record import SCHEMA

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gpubench import store
+from gpubench.files import store
 from gpubench.harness.batch import Trial, knee, largest
 
 

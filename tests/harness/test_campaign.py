@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gpubench import store
+from gpubench.files import store
 from gpubench.harness import quiet
 
 RANKS = ("run", "--frameworks", "fake", "--strategies", "ranks", "--devices", "1,2")

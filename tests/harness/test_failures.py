@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gpubench import store
+from gpubench.files import store
 from gpubench.harness.gang.launch import Deadlines
 
 pytestmark = pytest.mark.usefixtures("no_process_left")

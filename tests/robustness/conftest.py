@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from gpubench import store
+from gpubench.files import store
 
 PATIENCE_SECONDS = 60.0
 

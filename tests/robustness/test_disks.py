@@ -2,7 +2,7 @@
 
 import os
 
-from gpubench import store
+from gpubench.files import store
 
 FEW = ("--strategies", "single", "--devices", "1")
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gpubench import store
+from gpubench.files import store
 from gpubench.harness.gang.local import LocalGang
 from tests.robustness.conftest import wait_until, words_of
 

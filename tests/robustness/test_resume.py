@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubench import store
+from gpubench.files import store
 from gpubench.harness import machine, registry
 from gpubench.harness.plan import Runnable
 from gpubench.harness.schedule import interleaved, missing

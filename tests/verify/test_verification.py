@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpubench import verified, verifying
+from gpubench import verifying
+from gpubench.files import verified
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.machine import physical_cores
 from gpubench.spec.errors import NothingToRunError

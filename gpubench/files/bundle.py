@@ -7,8 +7,8 @@ limits, and nothing is written outside the folder.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import io
 import json
 import re
 import tempfile
@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpubench import __version__, sealed, store, verified
-from gpubench.redaction import Redactor, other_device
-from gpubench.spec.errors import UsageError
+from gpubench import __version__
+from gpubench.files import sealed, series, store, verified
+from gpubench.files.redaction import Redactor, other_device
+from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.verification import Verification
 from gpubench.spec.verification import to_json as verification_to_json
 
@@ -45,8 +46,12 @@ def pack(run: store.Run, output: Path, redact: bool = True) -> Bundle:
     content = run.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     lines = [json.loads(line) for line in content.split(b"\n") if _is_record(line)]
     redactor = Redactor(lines) if redact else None
-    members = {**_series(run, redactor), **_verifications(run, redactor)}
+    found = _series(run, f"{name}.series", redact)
+    members = {**dict(found.values()), **_verifications(run, redactor)}
     lines = [redactor.record(line) for line in lines] if redactor else lines
+    for index, line in enumerate(lines):
+        if line.get("telemetry", {}).get("series_file") is not None:
+            line["telemetry"]["series_file"] = found[index][0] if index in found else None
     journal = "".join(json.dumps(line, allow_nan=False, separators=(",", ":")) + "\n" for line in lines)
     members[f"{name}.jsonl"] = journal.encode()
     if sum(map(len, members.values())) > sealed.LARGEST_CONTENT:
@@ -101,28 +106,20 @@ def load(path: Path) -> tuple[store.Run, list[Verification]]:
         return replace(store.load(journal), path=path), verified.load(Path(folder))
 
 
-def _series(run: store.Run, redactor: Redactor | None) -> dict[str, bytes]:
-    """The raw series that lie beside the journal; one that is gone is left out, as its record still reads."""
-    names = {record.telemetry.series_file for record in run.records} - {None}
+def _series(run: store.Run, folder: str, redact: bool) -> dict[int, tuple[str, bytes]]:
+    """The raw series that lie beside the journal, by the record's index: the member's name, and its content.
+
+    One that is gone is left out, as its record still reads.
+    """
     found = {}
-    for name in sorted(name for name in names if name and store.NAME.fullmatch(name) and name.endswith(".parquet")):
-        path = run.path.parent / name
-        if path.is_file():
-            content = path.read_bytes()
-            found[name] = _with_other_devices(content) if redactor else content
+    for index, record in enumerate(run.records):
+        if record.telemetry.series_file is not None:
+            with contextlib.suppress(GpubenchError):
+                content = series.renamed(
+                    run.path.parent / record.telemetry.series_file, other_device if redact else lambda id: id
+                )
+                found[index] = (f"{folder}/{index:05}.parquet", content)
     return found
-
-
-def _with_other_devices(content: bytes) -> bytes:
-    import pyarrow as arrow
-    from pyarrow import parquet
-
-    table = parquet.read_table(io.BytesIO(content))
-    devices = arrow.array([other_device(device) for device in table["device"].to_pylist()]).dictionary_encode()
-    out = io.BytesIO()
-    index = table.column_names.index("device")
-    parquet.write_table(table.set_column(index, "device", devices), out, compression="zstd")
-    return out.getvalue()
 
 
 def _verifications(run: store.Run, redactor: Redactor | None) -> dict[str, bytes]:

@@ -19,7 +19,10 @@ SECRET_KEY = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY", r
 USER_KEY = re.compile(r"(?:SUDO_|SLURM_(?:JOB_)?)?(?:USER|LOGNAME|USERNAME)")
 HOST_KEY = re.compile(r"HOST(?:NAME)?|MASTER_ADDR|SLURM.*(?:NODELIST|NODENAME|HOST).*")
 
-_UUID = re.compile(r"\b(GPU|MIG|DLA)-[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b")
+_UUID = re.compile(
+    r"\b(?:GPU|MIG|DLA)-[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"
+    r"|\bGPU-[0-9a-fA-F]{16}\b"  # AMD's
+)
 _HOME = re.compile(r"(?:/home/|/Users/|/u/|\\Users\\)([A-Za-z0-9._-]+)")
 _PATTERNS = (
     (re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>]+", re.IGNORECASE), "<url>"),
@@ -115,6 +118,8 @@ def _machine_name(record: dict[str, Any]) -> str:
 def _other_uuid(uuid: str) -> str:
     kind, _, rest = uuid.partition("-")
     digest = hashlib.sha256(f"gpubench device {rest.lower()}".encode()).hexdigest()
+    if "-" not in rest:
+        return f"{kind}-{digest[:16]}"
     return "-".join([kind, digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32]])
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpubench import bundle, store
+from gpubench.files import bundle, store
+from gpubench.files.store import Run
 from gpubench.spec.errors import UsageError
 from gpubench.spec.verification import Verification
-from gpubench.store import Run
 
 BUNDLE_SUFFIX = bundle.SUFFIX
 

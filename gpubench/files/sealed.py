@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gpubench.files.store import NAME
 from gpubench.spec.errors import UsageError
-from gpubench.store import NAME
 
 LARGEST_FILE = 128 << 20
 LARGEST_CONTENT = 512 << 20  # of all members together, unpacked
@@ -106,7 +106,8 @@ def _checked(manifest: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"its manifest has no {key}")
     journals = 0
     for name in manifest["members"]:
-        if not NAME.fullmatch(name):  # no separator, no leading dot: it stays in its folder
+        parts = name.split("/", 1) if name.endswith(".parquet") else [name]  # series lie in a folder of their own
+        if not all(NAME.fullmatch(part) for part in parts):  # no leading dot, no other separator: it stays in its place
             raise ValueError(f"{name[:100]!a} cannot be the name of a member")
         if not name.endswith(SUFFIXES):
             raise ValueError(f"{name[:100]!a} is no file of a run")

@@ -1,9 +1,10 @@
 """Records to and from `results/`; nothing else touches that folder.
 
 A run is one journal, `results/MACHINE/0001_NAME.jsonl`, one record a line, beside pytest-benchmark's
-`0001_NAME.json` of the same number. Each line reaches the disk before the next launch starts. A line that is torn or
-is no record is skipped with a warning and counted; the others stay readable. Files may come from anywhere: what is
-said about one holds nothing that a terminal would obey, and sizes have limits.
+`0001_NAME.json` of the same number; the raw series of each launch lie in `0001_NAME.series/`. Each line reaches the
+disk before the next launch starts. A line that is torn or is no record is skipped with a warning and counted; the
+others stay readable. Files may come from anywhere: what is said about one holds nothing that a terminal would obey,
+and sizes have limits.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from pathlib import Path
 
 import msgspec
 
-from gpubench import verified
+from gpubench.files import series, verified
+from gpubench.files.untrusted import LARGEST_FILE as LARGEST_FILE
+from gpubench.files.untrusted import LARGEST_LINE, check_file, inert, lines, open_file
+from gpubench.files.validation import validate
 from gpubench.spec.errors import GpubenchError, UsageError, nearest
 from gpubench.spec.record import SCHEMA, RunRecord, to_json
 from gpubench.spec.verification import Verification
-from gpubench.untrusted import LARGEST_FILE as LARGEST_FILE
-from gpubench.untrusted import LARGEST_LINE, check_file, inert, lines, open_file
-from gpubench.validation import validate
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NUMBERED = re.compile(r"([0-9]{4,9})_(.+)\.jsonl?")
@@ -109,9 +110,23 @@ class Journal:
             folder.mkdir(exist_ok=True)
         return folder
 
-    def append(self, record: RunRecord) -> None:
-        """Write one record and see it onto the disk. GpubenchError, and an intact journal, where that fails."""
-        line = (to_json(record) + "\n").encode()
+    def append(self, record: RunRecord) -> RunRecord:
+        """Write one record, its series apart, and see both onto the disk; gives the record as it was written.
+
+        GpubenchError, and an intact journal, where that fails. Series that cannot be written apart stay in the record.
+        """
+        name = f"{self.path.stem}.series/{record.case.id}.launch{record.launch}.{record.record_id[:8]}.parquet"
+        with contextlib.suppress(OSError):
+            record = replace(record, telemetry=series.save(record.telemetry, self.path.parent, name))
+        try:
+            self._append(to_json(record))
+        except GpubenchError:
+            (self.path.parent / name).unlink(missing_ok=True)
+            raise
+        return record
+
+    def _append(self, text: str) -> None:
+        line = (text + "\n").encode()
         with _explained(self.path):
             if os.fstat(self._descriptor).st_nlink == 0:
                 raise FileNotFoundError(errno.ENOENT, "the file has been deleted")
@@ -202,6 +217,27 @@ def load(path: Path) -> Run:
         why = "; ".join(run.warnings[:3]) or "the run was cut off before its first launch had ended."
         raise UsageError(f"{inert(str(path))} holds no readable record: {why}")
     return replace(run, verifications=verified.beside(path))
+
+
+def with_traces(run: Run) -> Run:
+    """The run with the series of each case's first launch that has some: what a report draws.
+
+    A file that is gone, or is no such file, leaves its launch without, and a warning.
+    """
+    records, warnings, seen = list(run.records), list(run.warnings), set()
+    for index, record in enumerate(run.records):
+        if (record.case, record.machine.name) in seen:
+            continue
+        try:
+            restored = replace(record, telemetry=series.restore(record.telemetry, run.path.parent))
+            validate(restored)
+        except (GpubenchError, ValueError) as error:
+            warnings.append(inert(f"{record.case.id}, launch {record.launch}: no trace: {error}"[:LONGEST_WARNING]))
+            continue
+        records[index] = restored
+        if any(device.time_ns for device in restored.telemetry.devices):
+            seen.add((record.case, record.machine.name))
+    return replace(run, records=records, warnings=warnings)
 
 
 def decode(line: bytes | str) -> RunRecord:

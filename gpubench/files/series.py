@@ -1,0 +1,142 @@
+"""The raw series of a launch, to and from one Parquet file beside the journal; the record keeps the file's name.
+
+One row for each device and time: `device` (its id), `time_ns` (the node's monotonic clock), and a column for each
+metric, null where it was not read. Parquet, because what people look into such files with reads it. As such a file
+may come from anywhere, sizes have limits here too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from gpubench.files.untrusted import inert, open_file
+from gpubench.spec.errors import GpubenchError
+from gpubench.spec.record import DeviceTelemetry, Telemetry
+
+KEYS = ("device", "time_ns")
+MOST_VALUES = 50_000_000  # in a file: eight GPUs for two days
+MOST_COLUMNS = 100
+
+
+def save(telemetry: Telemetry, folder: Path, name: str) -> Telemetry:
+    """Write the series of all devices to `name` in `folder`, and give the telemetry without them, which names the file.
+
+    Without any series nothing is written, and the telemetry is given back as it was. OSError where the file cannot be
+    written; then there is none, not half of one.
+    """
+    if not any(device.time_ns for device in telemetry.devices):
+        return telemetry
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as file:
+            _write(_table(telemetry), file)
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    devices = [replace(device, time_ns=[], series={}) for device in telemetry.devices]
+    return replace(telemetry, devices=devices, series_file=name)
+
+
+def restore(telemetry: Telemetry, folder: Path) -> Telemetry:
+    """The telemetry with its series again, from `series_file` in `folder`.
+
+    As it was where it names no file. GpubenchError where the file is gone or is no such file.
+    """
+    if telemetry.series_file is None or any(device.time_ns for device in telemetry.devices):
+        return telemetry
+    path = folder / telemetry.series_file
+    with _explained(path), open_file(path) as file:
+        table = _read(file)
+        devices = [_of_device(table, device) for device in telemetry.devices]
+    return replace(telemetry, devices=devices)
+
+
+def renamed(path: Path, other: Callable[[str], str]) -> bytes:
+    """Such a file's content with each device's id replaced. GpubenchError where it is no such file."""
+    import pyarrow as arrow
+
+    with _explained(path), open_file(path) as file:
+        table = _read(file)
+    ids = arrow.array([other(id) for id in table["device"].to_pylist()]).dictionary_encode()
+    out = arrow.BufferOutputStream()
+    _write(table.set_column(table.column_names.index("device"), "device", ids), out)
+    content: bytes = out.getvalue().to_pybytes()
+    return content
+
+
+def _table(telemetry: Telemetry) -> Any:
+    import pyarrow as arrow
+
+    devices = telemetry.devices
+    columns: dict[str, Any] = {
+        "device": arrow.array([device.id for device in devices for _ in device.time_ns]).dictionary_encode(),
+        "time_ns": arrow.array([time_ns for device in devices for time_ns in device.time_ns], arrow.int64()),
+    }
+    for metric in sorted({metric for device in devices for metric in device.series}):
+        values = [v for device in devices for v in device.series.get(metric, [None] * len(device.time_ns))]
+        columns[metric] = arrow.array(values, arrow.float64())
+    return arrow.table(columns)
+
+
+def _write(table: Any, file: Any) -> None:
+    from pyarrow import parquet
+
+    parquet.write_table(table, file, compression="zstd")
+
+
+def _read(file: BinaryIO) -> Any:
+    """The table of a file. ValueError where it has not the columns of a series, or too much in them."""
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    opened = parquet.ParquetFile(file)
+    rows, columns = opened.metadata.num_rows, opened.metadata.num_columns
+    unpacked = sum(opened.metadata.row_group(i).total_byte_size for i in range(opened.metadata.num_row_groups))
+    if columns > MOST_COLUMNS or rows * columns > MOST_VALUES or unpacked > 8 * MOST_VALUES:
+        raise ValueError(f"it has {rows:,} rows of {columns} columns: too many to be a launch")
+    kinds = dict(zip(opened.schema_arrow.names, opened.schema_arrow.types, strict=True))
+    if not {*KEYS} <= kinds.keys() or kinds["time_ns"] != arrow.int64():
+        raise ValueError(f"it has no {' and '.join(KEYS)}")
+    if any(kind != arrow.float64() for name, kind in kinds.items() if name not in KEYS):
+        raise ValueError("it has values that are no numbers")
+    table = opened.read()
+    if table["time_ns"].null_count:
+        raise ValueError("it has values without a time")
+    return table
+
+
+def _of_device(table: Any, device: DeviceTelemetry) -> DeviceTelemetry:
+    import pyarrow.compute as compute
+
+    rows = table.filter(compute.equal(table["device"], device.id))
+    metrics = [name for name in rows.column_names if name not in KEYS and rows[name].null_count < rows.num_rows]
+    if any(compute.any(compute.is_nan(rows[name])).as_py() for name in metrics):
+        raise ValueError("it has values that are no numbers")
+    return replace(
+        device, time_ns=rows["time_ns"].to_pylist(), series={name: rows[name].to_pylist() for name in metrics}
+    )
+
+
+class _explained:
+    """Names the file where reading it fails."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        import pyarrow as arrow
+
+        if isinstance(error, (OSError, ValueError, KeyError, TypeError, OverflowError, arrow.ArrowException)):
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n")[0][:200]
+            raise GpubenchError(f"Cannot read the series in {inert(str(self._path))}: {inert(why)}.") from error

@@ -1,0 +1,59 @@
+from dataclasses import replace
+
+import pytest
+
+from gpubench.analysis.sampling import sampler_effect
+from gpubench.spec.record import Round, RunRecord, SamplerCost, Telemetry
+from tests.builders import make_record
+
+COST = SamplerCost(cpu_seconds=0.02, sweeps=100, seconds=10.0, sweep_seconds_p50=0.001, dropped_ticks=1)
+
+
+def a_round(start: float, seconds: float, steps: int = 10) -> Round:
+    return Round(
+        index=round(start),
+        start_ns=round(start * 1e9),
+        end_ns=round((start + seconds) * 1e9),
+        steps=steps,
+        samples=steps,
+        rank_seconds=[seconds],
+        rank_cpu_seconds=[seconds],
+    )
+
+
+def sampled(rounds: list[Round], control: Round | None) -> RunRecord:
+    return replace(make_record(), rounds=rounds, telemetry=Telemetry(source="cpu", cost=COST, control=control))
+
+
+def test_the_control_round_is_compared_with_its_neighbours_so_that_drift_falls_out():
+    # Each round is 1 % slower than the one before it, the far ones by much; the sampler costs 2 %.
+    drifting = [a_round(0, 5.0), a_round(10, 1.02), a_round(14, 1.02 * 1.01**2), a_round(20, 5.0)]
+    effect = sampler_effect([sampled(drifting, a_round(12, 1.01))])
+    assert effect is not None
+    assert effect.control_rounds == 1
+    assert effect.slowdown == pytest.approx(0.02)
+    assert effect.interval is None, "one round tells nothing about its noise"
+
+
+def test_the_effect_is_the_median_over_control_rounds_with_an_interval_from_three_on():
+    records = [sampled([a_round(0, seconds)], a_round(2, 1.0)) for seconds in (1.00, 1.01, 1.02)]
+    effect = sampler_effect(records)
+    assert effect is not None
+    assert effect.slowdown == pytest.approx(0.01)
+    assert effect.interval is not None
+    assert effect.interval.low < 0.01 < effect.interval.high
+
+
+def test_steps_are_compared_and_not_rounds():
+    effect = sampler_effect([sampled([a_round(0, 1.0, steps=10)], a_round(2, 0.5, steps=5))])
+    assert effect is not None
+    assert effect.slowdown == pytest.approx(0)
+
+
+def test_what_was_not_sampled_has_no_effect_and_what_had_no_control_round_no_slowdown():
+    assert sampler_effect([replace(make_record(), telemetry=Telemetry(reason="not sampled"))]) is None
+    effect = sampler_effect([sampled([a_round(0, 1.0)], None)] * 2)
+    assert effect is not None
+    assert effect.slowdown is None
+    assert effect.core_share == pytest.approx(0.002)
+    assert effect.dropped_ticks == 2
