@@ -18,7 +18,7 @@ from gpubench.harness import machine, registry
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.outcomes import printable
 from gpubench.spec.errors import GpubenchError
-from gpubench.telemetry import doctor, nvml, recording
+from gpubench.telemetry import amd, amd_doctor, doctor, nvml, recording
 from gpubench.telemetry.source import Header
 
 GIB = 1024**3
@@ -28,18 +28,22 @@ LOOK_SECONDS = 1.0
 def examine(interpreters: Interpreters) -> dict[str, Any]:
     """Everything that is shown, as plain data. Each framework is asked in its own Python, all at the same time."""
     this = machine.describe()
-    view = nvml.discover()
+    view, amd_view = nvml.discover(), amd.discover()
     host = _host_warnings()  # before the frameworks are asked, which load the cores themselves
     kind = machine.device_kind("auto", this)
     frameworks = [framework for framework in registry.frameworks().values() if not framework.hidden]
     with ThreadPoolExecutor() as pool:
         answers = list(pool.map(interpreters.discover, frameworks))
     sampled = doctor.ask(view.devices) if view.devices else None
+    amd_sampled = doctor.ask(amd_view.devices) if amd_view and amd_view.devices else None
+    about_gpus = doctor.warnings(view, machine.usable_cores()) + amd_doctor.warnings(amd_view, this)
     return {
         "machine": dataclasses.asdict(this),
         "nvml": dataclasses.asdict(view),
         "telemetry": dataclasses.asdict(sampled) if sampled else None,
-        "warnings": [dataclasses.asdict(one) for one in [*doctor.warnings(view, machine.usable_cores()), *host]],
+        "amd": dataclasses.asdict(amd_view) if amd_view else None,
+        "amd_telemetry": dataclasses.asdict(amd_sampled) if amd_sampled else None,
+        "warnings": [dataclasses.asdict(one) for one in [*about_gpus, *host]],
         "device_kind": kind,
         "devices": [dataclasses.asdict(d) for d in machine.devices(kind, machine.most_devices(kind, this), this)],
         "frameworks": {f.name: answer for f, answer in zip(frameworks, answers, strict=True)},
@@ -103,8 +107,11 @@ def as_text(found: dict[str, Any]) -> str:
     this = found["machine"]
     warnings = [doctor.Warning(**one) for one in found["warnings"]]
     sampled = Header(**found["telemetry"]) if found["telemetry"] else None
+    amd_view = amd.view_from_dict(found["amd"]) if found["amd"] else None
+    amd_sampled = Header(**found["amd_telemetry"]) if found["amd_telemetry"] else None
     lines = [
         f"Machine    {this['cpu']}, {this['cores']} cores, {this['memory_bytes'] / GIB:.1f} GiB; {this['os']}",
+        *map(printable, amd_doctor.screen(amd_view, amd_sampled)),
         *map(printable, doctor.screen(nvml.view_from_dict(found["nvml"]), sampled, warnings)),
     ]
     if found["device_kind"] == "cpu":
@@ -121,9 +128,10 @@ def as_text(found: dict[str, Any]) -> str:
         width = max((len(key) for key in answer["details"]), default=0)
         lines += [f"           {key:<{width}}  {_plain(value)}" for key, value in answer["details"].items()]
         if len(gpus) != len(this["devices"]):
-            lines.append(
-                f"           Differs from NVML, which sees {len(this['devices'])}: a CPU build, or a driver mismatch."
-            )
+            cut = any(device["id"].startswith("MIG-") for device in this["devices"])
+            why = "a CPU build, or a driver mismatch"
+            why = "CUDA shows a process one MIG instance and no more" if cut and len(gpus) == 1 else why
+            lines.append(f"           Differs from the driver, which shows {len(this['devices'])}: {why}.")
     if found["refused"]:
         lines += ["", "Not here"]
         lines += [f"           {r['framework']}:{r['strategy']}: {r['reason']}." for r in found["refused"]]

@@ -24,7 +24,7 @@ MAY_IMPORT = {
         "gpubench.telemetry",
         *["pluggy", "psutil", "msgspec", "platformdirs"],
     },
-    "telemetry": {"gpubench.spec", "gpubench.telemetry", "psutil", "pynvml"},
+    "telemetry": {"gpubench.spec", "gpubench.telemetry", "psutil", "msgspec", "pynvml", "amdsmi"},
     "analysis": {"gpubench.spec", "gpubench.analysis", "numpy", "scipy", "pandas"},
     "report": {"gpubench.spec", "gpubench.analysis", "gpubench.report", "gpubench", *SLOW, "markupsafe"},
 }

@@ -14,7 +14,7 @@ from typing import Any
 
 # Words of our own, or a product's: nothing private can stand in them, and what looks like an address is a version.
 KEPT = {"case", "software", "started_at", "record_id", "run_id", "kind", "status", "phase", "severity", "source"}
-KEPT |= {"driver", "cuda", "nvml", "binding", "os", "cpu", "cores", "replica_digests", "bus_id", "pair_id"}
+KEPT |= {"driver", "cuda", "nvml", "binding", "os", "cpu", "cores", "replica_digests", "bus_id", "pair_id", "vendor"}
 SECRET_KEY = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY", re.IGNORECASE)
 USER_KEY = re.compile(r"(?:SUDO_|SLURM_(?:JOB_)?)?(?:USER|LOGNAME|USERNAME)")
 HOST_KEY = re.compile(r"HOST(?:NAME)?|MASTER_ADDR|SLURM.*(?:NODELIST|NODENAME|HOST).*")

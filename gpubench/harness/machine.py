@@ -1,4 +1,4 @@
-"""What this machine is, and which devices it has: GPUs that NVML sees, else CPU shares."""
+"""What this machine is, and which devices it has: GPUs that NVML or AMD SMI sees, else CPU shares."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ import psutil
 from gpubench.spec.case import Device, share_id
 from gpubench.spec.errors import UsageError
 from gpubench.spec.record import Machine
-from gpubench.telemetry import nvml
+from gpubench.telemetry import amd, nvml
 
 
 def describe() -> Machine:
-    """This machine with its GPUs. Reads NVML once; why it could not be read is kept beside it."""
-    view = nvml.discover()
+    """This machine with its GPUs, NVIDIA's first. Why a vendor's could not be read is kept beside them."""
+    view, amd_view = nvml.discover(), amd.discover() or amd.AmdView()
     return Machine(
         name=platform.node(),
         os=f"{platform.system()} {platform.release()}",
         cpu=_cpu_model(),
         cores=len(usable_cores()),
         memory_bytes=psutil.virtual_memory().total,
-        devices=list(view.devices),
-        driver=view.driver,
+        devices=view.devices + amd_view.devices,
+        driver=view.driver or amd_view.driver,
         cuda=view.cuda,
         nvml_reason=view.reason,
+        amd_reason=amd_view.reason,
     )
 
 
@@ -38,14 +39,26 @@ def usable_cores() -> list[int]:
 def device_kind(asked: str, machine: Machine) -> str:
     """`gpu` where GPUs are seen, else `cpu`; a kind asked for by name is an error where it cannot be had."""
     if asked == "gpu" and not machine.devices:
-        raise UsageError(f"No GPU was found: {machine.nvml_reason}. Use --device-kind cpu to measure CPU shares.")
+        reasons = "; ".join(filter(None, (machine.nvml_reason, machine.amd_reason)))
+        raise UsageError(f"No GPU was found: {reasons}. Use --device-kind cpu to measure CPU shares.")
     if asked == "auto":
         return "gpu" if machine.devices else "cpu"
     return asked
 
 
+def build(asked: str, machine: Machine) -> str:
+    """The device kind that a managed environment is to be for."""
+    kind = device_kind(asked, machine)
+    if kind == "gpu" and machine.devices[0].vendor == "amd":
+        raise UsageError(
+            "No environment is made for AMD GPUs: install PyTorch's ROCm build yourself, and name its Python with "
+            "--python torch=PATH."
+        )
+    return kind
+
+
 def most_devices(kind: str, machine: Machine) -> int:
-    return len(machine.devices) if kind == "gpu" else len(physical_cores())
+    return len(_gpus(machine)) if kind == "gpu" else len(physical_cores())
 
 
 def devices(kind: str, largest_count: int, machine: Machine) -> list[Device]:
@@ -54,7 +67,7 @@ def devices(kind: str, largest_count: int, machine: Machine) -> list[Device]:
     A share is a disjoint set of physical cores with all their hardware threads, the same size at every device count.
     """
     if kind == "gpu":
-        return list(machine.devices)
+        return _gpus(machine)
     cores = physical_cores()
     per_share = len(cores) // max(1, largest_count)
     if per_share == 0:
@@ -63,6 +76,11 @@ def devices(kind: str, largest_count: int, machine: Machine) -> list[Device]:
     threads = [tuple(sorted(thread for core in share for thread in core)) for share in shares]
     name = f"CPU share of {per_share} core{'s' if per_share > 1 else ''}"
     return [Device(kind="cpu", id=share_id(t), name=name, cores=t) for t in threads]
+
+
+def _gpus(machine: Machine) -> list[Device]:
+    """One vendor's, as no case runs on GPUs of two: NVIDIA's where there are any."""
+    return [device for device in machine.devices if device.vendor == machine.devices[0].vendor]
 
 
 def physical_cores() -> list[tuple[int, ...]]:

@@ -165,7 +165,7 @@ def cases(plan: Plan, machine: Machine, interpreters: Interpreters, strict_devic
                         if strategy.max_devices is not None and count > strategy.max_devices:
                             continue
                         case = _case(plan, workload, framework, strategy, kind, found, count, precision, scaling)
-                        reason = _reason(case, workload, framework, strategy, len(found), interpreters)
+                        reason = _reason(case, workload, framework, strategy, found, interpreters)
                         if reason:
                             skipped.append(Skipped(case=case, reason=reason))
                             continue
@@ -266,14 +266,26 @@ def _case(
 
 
 def _reason(
-    case: Case, workload: Workload, framework: Framework, strategy: Strategy, found: int, interpreters: Interpreters
+    case: Case,
+    workload: Workload,
+    framework: Framework,
+    strategy: Strategy,
+    found: list[Device],
+    interpreters: Interpreters,
 ) -> str | None:
     """Why a case cannot run here; None where it can."""
     where = "GPUs" if case.device_kind == "gpu" else "CPU shares"
     if case.device_kind in strategy.refused:
         return strategy.refused[case.device_kind]
-    if case.n_devices > found:
-        return f"needs {case.n_devices} devices, {found} found"
+    if case.n_devices > len(found):
+        return f"needs {case.n_devices} devices, {len(found)} found"
+    if case.n_devices > 1 and any(device.id.startswith("MIG-") for device in found[: case.n_devices]):
+        return "CUDA shows a process one MIG instance and no more: measure one at a time"
+    on_amd = found[0].vendor == "amd"
+    if on_amd and not framework.on_amd:
+        return f"{framework.name} is not driven on AMD GPUs"
+    if on_amd and case.precision == "tf32":
+        return "TF32 is NVIDIA's; AMD GPUs would do something else under its name"
     if workload.name not in framework.workloads:
         return f"{framework.name} has no {workload.name}"
     if case.precision not in framework.precisions.get(case.device_kind, ()):

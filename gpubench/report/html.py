@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from markupsafe import Markup
-
 from gpubench import __version__
+from gpubench.analysis.sampling import sampler_effect
 from gpubench.analysis.scaling import CaseSummary, summarize
 from gpubench.analysis.verdict import verdicts
-from gpubench.report import page, plots, sentences
+from gpubench.report import gpus, page, plots, sentences
 from gpubench.report.columns import Column, by_device_kind, shown
 from gpubench.report.notes import note_names
-from gpubench.report.trace import traced_devices, utilization_trace
+from gpubench.report.trace import Trace, trace, why_not
 from gpubench.report.words import clean, title
 from gpubench.spec.record import Check, Machine, RunRecord
 from gpubench.spec.verification import Verification
@@ -45,13 +44,6 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class Trace:
-    summary: CaseSummary
-    svg: Markup
-    devices: list[str]
-
-
-@dataclass(frozen=True)
 class Doubt:
     """One kind of doubt, with the cases that it is about and what was found there."""
 
@@ -72,7 +64,10 @@ class Section:
     columns: list[Column]
     folded: str
     plots: list[Plot]
-    traces: list[Trace]
+    traces: list[tuple[CaseSummary, Trace]]
+    marks: set[str]
+    untraced: dict[str, list[CaseSummary]]
+    sampling: str
     doubts: list[Doubt]
     lost: list[CaseSummary]
 
@@ -83,6 +78,7 @@ class Setting:
 
     run: str
     machine: Machine
+    gpus: gpus.Gpus | None
     software: dict[str, list[str]]
     variables: dict[str, list[str]]
 
@@ -104,6 +100,7 @@ def render(runs: Sequence[Run]) -> str:
             policy=page.policy(style, script),
             runs=runs,
             definitions=sentences.DEFINITIONS,
+            marks=sentences.MARKS,
             script=script,
             sections=sections,
             settings=[setting for run in runs for setting in _settings(run)],
@@ -120,6 +117,8 @@ def _sections(run: Run) -> list[Section]:
 def _section(run: Run, summaries: list[CaseSummary]) -> Section:
     columns, folded = shown(summaries)
     figures = plots.figures_of(summaries).values()
+    traces = {summary.case: _trace(summary) for summary in summaries}
+    drawn = [(summary, made) for summary in summaries if (made := traces[summary.case]) is not None]
     return Section(
         name=run.name,
         title=title(summaries),
@@ -130,7 +129,10 @@ def _section(run: Run, summaries: list[CaseSummary]) -> Section:
         columns=columns,
         folded=folded,
         plots=[_plot(members) for members in figures],
-        traces=[trace for summary in summaries if (trace := _trace(summary)) is not None],
+        traces=drawn,
+        marks={kind for _, each in drawn for kind in each.marks},
+        untraced=_untraced([summary for summary in summaries if traces[summary.case] is None]),
+        sampling=sentences.sampling(sampler_effect([record for summary in summaries for record in summary.records])),
         doubts=_doubts(summaries),
         lost=[summary for summary in summaries if summary.lost],
     )
@@ -144,17 +146,17 @@ def _plot(summaries: list[CaseSummary]) -> Plot:
 
 def _trace(summary: CaseSummary) -> Trace | None:
     """Of the first launch that was sampled."""
-    for record in summary.records:
-        svg = utilization_trace(record)
-        if svg is not None:
-            names = [clean(_short(device.id)) for device in traced_devices(record)]
-            return Trace(summary, Markup(svg), names)  # made of numbers and fixed words
-    return None
+    return next((made for record in summary.records if (made := trace(record)) is not None), None)
 
 
-def _short(device_id: str) -> str:
-    """A GPU's UUID by its first block, which tells the GPUs of a machine apart; the page has them in full elsewhere."""
-    return "-".join(device_id.split("-")[:2]) if device_id.startswith(("GPU-", "MIG-")) else device_id
+def _untraced(summaries: Sequence[CaseSummary]) -> dict[str, list[CaseSummary]]:
+    """By reason, the cases that were timed and have no trace."""
+    found: dict[str, list[CaseSummary]] = {}
+    for summary in summaries:
+        timed = [record for record in summary.records if record.rounds]
+        if timed:
+            found.setdefault(why_not(timed[0]), []).append(summary)
+    return found
 
 
 def _doubts(summaries: Sequence[CaseSummary]) -> list[Doubt]:
@@ -171,9 +173,9 @@ def _settings(run: Run) -> list[Setting]:
     for name in dict.fromkeys(record.machine.name for record in run.records):
         here = [record for record in run.records if record.machine.name == name]
         software = _gathered([record.software for record in here])
-        settings.append(
-            Setting(run.name, here[-1].machine, software, _gathered([record.environment for record in here]))
-        )
+        system = next((r.telemetry.system for r in reversed(here) if r.telemetry.system is not None), None)
+        variables = _gathered([record.environment for record in here])
+        settings.append(Setting(run.name, here[-1].machine, gpus.told(system) if system else None, software, variables))
     return settings
 
 

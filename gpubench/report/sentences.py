@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpubench.analysis.checks import EFFICIENCY_LIMIT, IMBALANCE_LIMIT, NOISE_LIMIT
+from gpubench.analysis.sampling import SamplerEffect
 from gpubench.analysis.scaling import CaseSummary
 from gpubench.analysis.stats import BOOTSTRAP_LAUNCHES, FEWEST_LAUNCHES
 from gpubench.analysis.verdict import MARGIN, SCALES_FROM, Verdict
-from gpubench.report.words import clean, device_noun, fixed, with_interval
+from gpubench.report.marks import Kind
+from gpubench.report.words import clean, device_noun, figure, fixed, with_interval
 
 WORDS = {
     "scales": "scales",
@@ -65,6 +67,47 @@ def losses(summaries: Sequence[CaseSummary]) -> str:
         told.append(f"{_count(skipped, 'case', 'cases')} skipped")
     return "; ".join(told)
 
+
+def sampling(effect: SamplerEffect | None) -> str:
+    """What the sampler took, and what it did to the training; nothing where nothing was sampled."""
+    if effect is None:
+        return ""
+    sweep = [
+        f"a sweep {_milliseconds(effect.sweep_seconds_p50)} (99 % under {_milliseconds(effect.sweep_seconds_p99)})"
+    ]
+    took = [f"{figure(100 * effect.core_share)} % of a core"] if effect.core_share is not None else []
+    told = [f"Sampling took {', '.join(took + (sweep if effect.sweep_seconds_p50 is not None else []))}"]
+    if effect.late_seconds_p99 is not None:
+        told.append(f"99 % of sweeps were less than {_milliseconds(effect.late_seconds_p99)} late")
+    told.append(f"{_count(effect.dropped_ticks, 'tick was', 'ticks were')} dropped")
+    if effect.slowed_calls:
+        told.append(f"too slow for every sweep: {', '.join(effect.slowed_calls)}")
+    return clean(f"{'; '.join(told)}. {_perturbation(effect)}")
+
+
+def _perturbation(effect: SamplerEffect) -> str:
+    if effect.slowdown is None:
+        return "There was no control round without it, so what it did to the training is not known."
+    percent = 100 * effect.slowdown
+    word = f"{abs(percent):.2f} % {'shorter' if percent < 0 else 'longer'}"
+    rounds = _count(effect.control_rounds, "control round", "control rounds")
+    if effect.interval is None:
+        return f"Steps were {word} with it than without, by {rounds}; it takes three for an interval."
+    low, high = 100 * effect.interval.low, 100 * effect.interval.high
+    return f"Steps were {word} with it than without (95 % interval {low:+.2f} to {high:+.2f} %), by {rounds}."
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return f"{figure(None if seconds is None else 1e3 * seconds, 2)} ms"
+
+
+MARKS: dict[Kind, str] = {
+    "round": "timed round",
+    "loaded": "timed round that others disturbed",
+    "control": "control round, with the sampler off",
+    "held": "clock held down by heat or hardware",
+    "capped": "at the power limit, as is usual under load",
+}
 
 DEFINITIONS = (
     (

@@ -17,6 +17,11 @@ def clean(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") else char for char in text)
 
 
+def short(device_id: str) -> str:
+    """A GPU's UUID by its first block, which tells the GPUs of a machine apart; the page has them in full elsewhere."""
+    return clean("-".join(device_id.split("-")[:2]) if device_id.startswith(("GPU-", "MIG-")) else device_id)
+
+
 def figure(value: float | None, digits: int = 3) -> str:
     """Significant digits, but whole numbers whole, with thousands set apart: 0.912, 45.1, 12,345."""
     if value is None:

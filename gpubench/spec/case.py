@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 DeviceKind = Literal["cpu", "gpu"]
+Vendor = Literal["amd"]
 Scaling = Literal["weak", "strong"]
 
 
@@ -18,6 +19,7 @@ class Device:
     name: str
     cores: tuple[int, ...] = ()
     memory_bytes: int | None = None
+    vendor: Vendor | None = None  # of a GPU that is not NVIDIA's
 
 
 def share_id(cores: tuple[int, ...]) -> str:

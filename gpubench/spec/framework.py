@@ -35,7 +35,7 @@ class Framework:
     `name` is also the name that Python imports it by. `package` and `folder` say where its files are; the worker
     loads them from there, in the framework's own Python, where gpubench is not installed. `environment` gives the
     variables that must be set before the framework is imported. `workloads` maps a workload's name to its module.
-    `precisions` maps a device kind to the precisions that run on it.
+    `precisions` maps a device kind to the precisions that run on it; `on_amd`: its GPUs may also be AMD's.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Framework:
     workloads: Mapping[str, str]
     environment: Callable[[Place], Mapping[str, str]]
     precisions: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"cpu": ("fp32",), "gpu": ("fp32",)})
+    on_amd: bool = False
     hidden: bool = False
 
     def strategy(self, name: str) -> Strategy | None:

@@ -137,7 +137,7 @@ class RoundTelemetry:
     remapped_rows: int | None = None
     processes: int | None = None  # the most that held a context on the device at once
     xids: list[int] = field(default_factory=list)
-    gpm: dict[str, float] = field(default_factory=dict)  # Hopper and newer: means between the edges of the round
+    gpm: dict[str, float] = field(default_factory=dict)  # means between the edges of the round; CPU share: of each core
     steal_percent: float | None = None  # CPU share: time that the hypervisor gave to others
     unavailable: dict[str, str] = field(default_factory=dict)  # why a metric that was sampled has no figure here
 

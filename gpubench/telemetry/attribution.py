@@ -6,15 +6,26 @@ A figure is None unless at least two of its samples lie in the round and they le
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from gpubench.spec.record import Round, RoundTelemetry
 from gpubench.telemetry.energy import energy_of
-from gpubench.telemetry.means import Point, growth_by_work, held_mean, highest, is_covered, linear_mean, pairs
+from gpubench.telemetry.means import (
+    Point,
+    growth_by_work,
+    held_mean,
+    highest,
+    is_covered,
+    linear_mean,
+    pairs,
+    why_no_growth,
+)
 from gpubench.telemetry.source import Gpm
 
 SETTLING = 1.2  # in lengths of the average: a power that is an average must leave the time before the round behind
 LONGEST_WINDOW_NS = 1_200_000_000  # of the driver's utilisation: up to 1 s, by product (nvml.h)
+SPARSE = "too few samples in the round, or a long time without one"
 EDGE_SLACK = 0.02  # of the round, by which what was read at its edges may lie beside them
 THROTTLES = ("power", "thermal", "sync_boost", "board_limit", "reliability")
 EVENT_REASONS = {
@@ -36,17 +47,25 @@ def attribute(
 ) -> RoundTelemetry:
     """One device over one round. The series should reach over both edges of the round, for the counters."""
     start_ns, end_ns = round.start_ns, round.end_ns
+    unavailable: dict[str, str] = {}
 
     def seen(metric: str, start_ns: int = start_ns) -> list[Point]:
         of_metric = pairs(time_ns, series.get(metric, ()))
-        return of_metric if is_covered(of_metric, start_ns, end_ns, period_ns) else []
+        if is_covered(of_metric, start_ns, end_ns, period_ns):
+            return of_metric
+        if of_metric:
+            unavailable[metric] = SPARSE
+        return []
 
     def whole(value: float | None) -> int | None:
         return None if value is None else int(value)
 
     def grown(metric: str) -> int | None:
-        slack_ns = EDGE_SLACK * (end_ns - start_ns)
-        return whole(growth_by_work(pairs(time_ns, series.get(metric, ())), start_ns, end_ns, slack_ns))
+        of_metric = pairs(time_ns, series.get(metric, ()))
+        value = growth_by_work(of_metric, start_ns, end_ns, EDGE_SLACK * (end_ns - start_ns))
+        if value is None and of_metric:
+            unavailable[metric] = why_no_growth(of_metric)
+        return whole(value)
 
     def mean_power(metric: str, average_seconds: float) -> float | None:
         settled_ns = start_ns + int(SETTLING * average_seconds * 1e9)
@@ -58,7 +77,10 @@ def attribute(
     energy = energy_of(counter, powers, power_watts, start_ns, end_ns, power_limit_watts)
     utilization = _utilization(history, seen("utilization_percent"), start_ns, end_ns)
     throttled = {cause: grown(f"throttle_{cause}_ns") for cause in THROTTLES}
-    return RoundTelemetry(
+    means = _gpm(gpm, start_ns, end_ns)
+    if gpm and not means:
+        unavailable["gpm"] = "the edges of the round were read too early or too late"
+    found = RoundTelemetry(
         index=round.index,
         samples=sum(start_ns <= t <= end_ns for t in time_ns),
         utilization_percent=utilization[0],
@@ -88,11 +110,14 @@ def attribute(
         ecc_corrected=grown("ecc_corrected"),
         ecc_uncorrected=grown("ecc_uncorrected"),
         remapped_rows=grown("remapped_rows"),
-        processes=whole(highest(seen("processes"), start_ns, end_ns)),
+        processes=whole(_most_at_once(seen("processes"), start_ns, end_ns)),
         xids=[code for t, code in xids if start_ns <= t <= end_ns],
-        gpm=_gpm(gpm, start_ns, end_ns),
+        gpm=means,
         steal_percent=held_mean(seen("steal_percent"), start_ns, end_ns),
     )
+    # What was found another way is known all the same: utilisation by the driver's buffer, energy by power.
+    reasons = {metric: why for metric, why in unavailable.items() if getattr(found, metric, None) in (None, {}, [])}
+    return replace(found, unavailable=reasons)
 
 
 def _utilization(
@@ -106,12 +131,23 @@ def _utilization(
     return mean, None if mean is None else "snapshots"
 
 
+def _most_at_once(points: Sequence[Point], start_ns: int, end_ns: int) -> float | None:
+    """Of what is read every few seconds and at edges: who was there just behind the round came within it."""
+    behind_ns = next((t for t, _ in points if t >= end_ns), end_ns)
+    return highest(points, start_ns, behind_ns)
+
+
 def _reasons(points: Sequence[Point], start_ns: int, end_ns: int) -> list[str]:
     seen = 0
     for t, bits in points:
         if start_ns <= t <= end_ns:
             seen |= int(bits)
-    return [name for bit, name in EVENT_REASONS.items() if seen & bit]
+    return event_reasons(seen)
+
+
+def event_reasons(bits: int) -> list[str]:
+    """What holds a clock down, by NVML's bits; being idle is none."""
+    return [name for bit, name in EVENT_REASONS.items() if bits & bit]
 
 
 def _gpm(gpm: Sequence[Gpm], start_ns: int, end_ns: int) -> dict[str, float]:

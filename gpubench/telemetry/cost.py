@@ -1,28 +1,36 @@
-"""What the sampler itself took, and what a round without it shows."""
+"""What the sampler itself took."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import median
 
-from gpubench.spec.record import Round, SamplerCost
+from gpubench.spec.record import SamplerCost
 from gpubench.telemetry.readings import Readings
 from gpubench.telemetry.source import Header
 
 
 def cost_of(
-    readings: Readings, headers: Sequence[Header], since_ns: int, until_ns: int, period_ns: int
+    readings: Readings,
+    headers: Sequence[Header],
+    since_ns: int,
+    until_ns: int,
+    period_ns: int,
+    pauses: Sequence[tuple[int, int]] = (),
 ) -> SamplerCost | None:
-    """Of the sweeps between two times; None where there was none."""
+    """Of the sweeps between two times; None where there was none. In `pauses` none was due."""
     sweeps = [sweep for sweep in list(readings.sweeps) if since_ns <= sweep.time_ns <= until_ns]
     if not sweeps:
         return None
+    steps = [
+        (a, b) for a, b in pairwise(sweeps) if not any(a.time_ns < end and start < b.time_ns for start, end in pauses)
+    ]
     # A tick was dropped where the next sweep on schedule came two periods later, or more.
-    gaps = [(b.time_ns - b.late_ns) - (a.time_ns - a.late_ns) for a, b in pairwise(sweeps)]
+    gaps = [(b.time_ns - b.late_ns) - (a.time_ns - a.late_ns) for a, b in steps]
     return SamplerCost(
         cpu_seconds=(sweeps[-1].cpu_ns - sweeps[0].cpu_ns) / 1e9,
         sweeps=len(sweeps),
+        seconds=sum(b.time_ns - a.time_ns for a, b in steps) / 1e9,
         sweep_seconds_p50=_quantile([sweep.took_ns for sweep in sweeps], 0.5),
         sweep_seconds_p99=_quantile([sweep.took_ns for sweep in sweeps], 0.99),
         late_seconds_p99=_quantile([max(0, sweep.late_ns) for sweep in sweeps], 0.99),
@@ -30,12 +38,6 @@ def cost_of(
         call_seconds={name: seconds for header in headers for name, seconds in header.call_seconds.items()},
         slowed_calls=[name for header in headers for name in header.slowed_calls],
     )
-
-
-def perturbation(rounds: Sequence[Round], control: Round) -> float:
-    """By which share sampling made a step longer: the median sampled round against the one without; 0.01 is 1 %."""
-    sampled = median(one.seconds / one.steps for one in rounds)
-    return sampled / (control.seconds / control.steps) - 1
 
 
 def _quantile(values_ns: Sequence[int], share: float) -> float:

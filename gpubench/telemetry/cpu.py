@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 from gpubench.spec.case import Device, share_id
 from gpubench.spec.record import METRICS
 from gpubench.telemetry.rapl import Rapl
-from gpubench.telemetry.source import Header, Sample
+from gpubench.telemetry.source import Gpm, Header, Sample
 
-SLOW_READ_NS = 1_000_000_000  # frequency and temperature: the kernel may take milliseconds to answer for each core
+SLOW_READ_NS = 1_000_000_000  # memory, frequency and temperature: the kernel may take milliseconds to answer
 
 
 class CpuSource:
@@ -23,6 +23,7 @@ class CpuSource:
     def __init__(self, devices: Sequence[Device], root: Path = Path("/")) -> None:
         self._shares: list[_Share] = []
         self._root = root
+        self._slow_ns = self._memory_used_bytes = 0
         try:
             ticks = _read_ticks(root)
         except (OSError, ValueError) as error:
@@ -45,7 +46,8 @@ class CpuSource:
     def sweep(self, edge: bool = False) -> list[Sample]:
         try:
             ticks, time_ns = _read_ticks(self._root), time.monotonic_ns()
-            memory_used_bytes = _memory_used_bytes()
+            if time_ns - self._slow_ns >= SLOW_READ_NS or edge:
+                self._slow_ns, self._memory_used_bytes = time_ns, _memory_used_bytes()
         except (OSError, ValueError) as error:
             return [
                 Sample(
@@ -56,7 +58,7 @@ class CpuSource:
                 )
                 for share in self._shares
             ]
-        return [share.sample(time_ns, ticks, memory_used_bytes) for share in self._shares]
+        return [share.sample(time_ns, ticks, self._memory_used_bytes, edge) for share in self._shares]
 
     def close(self) -> None: ...
 
@@ -72,8 +74,7 @@ METHODS = {
 }
 
 
-@dataclass(frozen=True)
-class _Ticks:
+class _Ticks(NamedTuple):
     """Of one core since boot, in the kernel's clock ticks."""
 
     busy: int
@@ -89,6 +90,7 @@ class _Share:
         self._last_ticks = self._sum(ticks)
         self._rapl = Rapl(device.cores, root)
         self._last_energy: tuple[int, float] | None = None
+        self._at_edge: tuple[int, dict[int, _Ticks]] | None = None
         self._slow: dict[str, float | None] = {}
         self._slow_ns = 0
         self.unavailable: dict[str, str] = {}
@@ -99,7 +101,7 @@ class _Share:
         if _temperature_celsius() is None:
             self.unavailable["temperature_celsius"] = "no CPU temperature sensor is visible"
 
-    def sample(self, time_ns: int, ticks: dict[int, _Ticks], memory_used_bytes: int) -> Sample:
+    def sample(self, time_ns: int, ticks: dict[int, _Ticks], memory_used_bytes: int, edge: bool) -> Sample:
         values: dict[str, float | None] = {"memory_used_bytes": memory_used_bytes}
         problems: dict[str, str] = {}
         self._load(ticks, values, problems)
@@ -113,13 +115,25 @@ class _Share:
         values |= self._slow
         problems |= {metric: "the kernel gave no figure" for metric, value in self._slow.items() if value is None}
         wanted = {metric: value for metric, value in values.items() if metric not in self.unavailable}
-        return Sample(
-            time_ns=time_ns, id=self.id, values=wanted, problems={k: problems[k] for k in problems if k in wanted}
-        )
+        known = {metric: problems[metric] for metric in problems if metric in wanted}
+        return Sample(time_ns, self.id, wanted, known, gpm=self._by_core(time_ns, ticks) if edge else None)
+
+    def _by_core(self, time_ns: int, ticks: dict[int, _Ticks]) -> Gpm | None:
+        """How busy each core was since the last edge, where there are several: their mean hides one that waits."""
+        before, self._at_edge = self._at_edge, (time_ns, ticks)
+        if before is None or len(self._cores) == 1:
+            return None
+        start_ns, then = before
+        percents = {
+            f"core_{core}_utilization_percent": round(100 * (ticks[core].busy - then[core].busy) / total, 3)
+            for core in self._cores
+            if core in ticks and core in then and (total := ticks[core].total - then[core].total) > 0
+        }
+        return Gpm(start_ns=start_ns, end_ns=time_ns, values=percents)
 
     def _load(self, ticks: dict[int, _Ticks], values: dict[str, float | None], problems: dict[str, str]) -> None:
         values |= {"utilization_percent": None, "steal_percent": None}
-        if not set(self._cores) <= set(ticks):
+        if any(core not in ticks for core in self._cores):
             problems["utilization_percent"] = "a core of this share went offline"
             return
         now, last = self._sum(ticks), self._last_ticks
@@ -149,16 +163,18 @@ class _Share:
         self._last_energy = (time_ns, joules)
 
     def _sum(self, ticks: dict[int, _Ticks]) -> _Ticks:
-        mine = [ticks[core] for core in self._cores]
-        return _Ticks(*(sum(getattr(core, name) for core in mine) for name in ("busy", "stolen", "total")))
+        return _Ticks(*map(sum, zip(*(ticks[core] for core in self._cores), strict=True)))
 
 
 def _read_ticks(root: Path) -> dict[int, _Ticks]:
     """By core number. psutil gives the cores that are online as a list, in which an offline one shifts the rest."""
     cores = {}
-    for line in (root / "proc/stat").read_text().splitlines():
-        name, *numbers = line.split()
-        if name.startswith("cpu") and name != "cpu":
+    with open(f"{root}/proc/stat", "rb") as file:
+        file.readline()  # of all cores together
+        for line in file:
+            if not line.startswith(b"cpu"):
+                break  # interrupts, by the hundred
+            name, *numbers = line.split(maxsplit=9)
             user, nice, system, idle, iowait, irq, softirq, steal = map(int, numbers[:8])  # guest is within user
             busy = user + nice + system + irq + softirq
             cores[int(name[3:])] = _Ticks(busy, steal, busy + idle + iowait + steal)

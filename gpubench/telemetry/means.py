@@ -56,6 +56,12 @@ def growth(points: Sequence[Point], start_ns: int, end_ns: int) -> float | None:
     return at(points, end_ns) - at(points, start_ns)
 
 
+def why_no_growth(points: Sequence[Point]) -> str:
+    """Of a counter whose growth is None."""
+    fell = any(w < v for (_, v), (_, w) in pairwise(points))
+    return "the counter fell: it wrapped, or was reset" if fell else "the counter was not read at both edges"
+
+
 def growth_by_work(points: Sequence[Point], start_ns: int, end_ns: int, slack_ns: float) -> float | None:
     """By how much a counter grew that stands still while the device is idle, as it is just outside of a round.
 

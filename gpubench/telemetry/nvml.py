@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import metadata
 from typing import Any, TypeVar
 
 from gpubench.spec.case import Device
@@ -20,6 +19,7 @@ from gpubench.telemetry.visible import visible_devices
 
 T = TypeVar("T")
 DISCOVERY_SECONDS = 30.0  # without persistence mode a driver takes seconds for each GPU
+LIBRARY_NOT_FOUND = 12  # no driver is installed
 # Errors of a call that will not go better next time: invalid argument, not supported, no permission, no such
 # function in this driver, no such version of its argument.
 LASTING_ERRORS = {2, 3, 4, 13, 25}
@@ -29,6 +29,7 @@ LASTING_ERRORS = {2, 3, 4, 13, 25}
 class NvmlView:
     """What NVML shows of this machine, after CUDA_VISIBLE_DEVICES. Where it cannot be read, `reason` says why.
 
+    `broken`: there is a driver, but it does not answer as it should; there may well be GPUs.
     `problems` maps what is wrong (a device's id, "GPU 3", "CUDA_VISIBLE_DEVICES") to the sentence about it;
     `n_found` counts the GPUs before CUDA_VISIBLE_DEVICES, `devices` are in its order, and are MIG instances where a
     GPU is cut into them. `system` has all GPUs that may be opened.
@@ -40,6 +41,7 @@ class NvmlView:
     cuda: str | None = None
     nvml_version: str | None = None
     reason: str | None = None
+    broken: bool = False
     problems: dict[str, str] = field(default_factory=dict)
     pynvml_path: str | None = None
     pynvml_version: str | None = None
@@ -53,12 +55,14 @@ def discover() -> NvmlView:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=DISCOVERY_SECONDS)
         return view_from_dict(json.loads(done.stdout.splitlines()[-1]))
     except subprocess.TimeoutExpired:
-        return NvmlView(reason=f"NVML did not answer within {DISCOVERY_SECONDS:.0f} s; does `nvidia-smi` hang as well?")
+        reason = f"NVML did not answer within {DISCOVERY_SECONDS:.0f} s; does `nvidia-smi` hang as well?"
+        return NvmlView(reason=reason, broken=True)
     except OSError as error:
         return NvmlView(reason=f"the process that asks NVML could not be started: {error}")
     except (IndexError, KeyError, TypeError, ValueError):
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        return NvmlView(reason=f"the process that asks NVML ended with {done.returncode}: {' '.join(last)}")
+        reason = f"the process that asks NVML ended with {done.returncode}: {' '.join(last)}"
+        return NvmlView(reason=reason, broken=True)
 
 
 def view_from_dict(body: dict[str, Any]) -> NvmlView:
@@ -88,7 +92,8 @@ def look() -> NvmlView:
     try:
         binding().nvmlInit()
     except Exception as error:
-        return NvmlView(reason=explain(error), **_which_binding())
+        broken = getattr(error, "value", None) != LIBRARY_NOT_FOUND
+        return NvmlView(reason=explain(error), broken=broken, **_which_binding())
     problems: dict[str, str] = {}
     found = sorted(_found(problems), key=lambda gpu: gpu.bus_id)
     by_id = {device.id: device for gpu in found for device in [gpu.device, *gpu.parts]}
@@ -131,13 +136,13 @@ def _found(problems: dict[str, str]) -> list[_Found]:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             bus_id, device = str(nvml.nvmlDeviceGetPciInfo(handle).busId), _device(handle)
         except Exception as error:
-            problems[f"GPU {index}"] = explain(error)
+            problems[f"GPU {index}"] = f"it could not be opened: {explain(error)}"
             continue
         parts = [(part, _device(part)) for part in mig_instances(handle)]
         cut = {instance.id: _older_name(device.id, part) for part, instance in parts}
         found.append(_Found(handle, bus_id, device, [instance for _, instance in parts], cut))
         if is_mig(handle):
-            what = "utilisation, power and energy cannot be had for its instances"
+            what = "utilisation, power, energy and traffic cannot be had for its instances"
             problems[device.id] = f"MIG is on; {what}" if parts else "MIG is on, but there is no instance to run on"
     return found
 
@@ -190,7 +195,10 @@ def _which_binding() -> dict[str, Any]:
 
 
 def binding_version() -> str | None:
-    return or_none(lambda: metadata.version("nvidia-ml-py"))
+    """By the folder that pip leaves beside the module: importlib.metadata makes the sampler's start a fifth longer."""
+    folder = or_none(lambda: os.listdir(os.path.dirname(binding().__file__))) or []
+    found = [name for name in folder if name.startswith("nvidia_ml_py-") and name.endswith(".dist-info")]
+    return found[0].removesuffix(".dist-info").partition("-")[2] if len(found) == 1 else None
 
 
 def explain(error: Exception) -> str:

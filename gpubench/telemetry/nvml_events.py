@@ -11,24 +11,30 @@ from typing import Any
 from gpubench.telemetry.nvml import binding, or_none
 
 XID_CRITICAL_ERROR = 8
-WAIT_MS = 1000
+WAIT_MS = 5000
 TIMED_OUT = 10
+NO_INSTANCE = 2**32 - 1
 
 
 class Xids:
-    """Collects (time in ns, Xid) by device from the moment that it is made. GPUs that tell none have a reason."""
+    """Collects (time in ns, Xid) by device from the moment that it is made. GPUs that tell none have a reason.
 
-    def __init__(self, handles: Mapping[str, Any]) -> None:
-        self._waiting: dict[str, list[tuple[int, int]]] = {id: [] for id in handles}
-        self._ids = {addressof(handle.contents): id for id, handle in handles.items()}
+    A device is a GPU's handle, and the number of its MIG instance where it is one. What the driver does not blame on
+    an instance happened to all of the GPU's.
+    """
+
+    def __init__(self, devices: Mapping[str, tuple[Any, int | None]]) -> None:
+        self._waiting: dict[str, list[tuple[int, int]]] = {id: [] for id in devices}
+        self._places = {id: (addressof(handle.contents), instance) for id, (handle, instance) in devices.items()}
         self._lock = threading.Lock()
         self.unavailable: dict[str, str] = {}
         nvml = binding()
         events = or_none(nvml.nvmlEventSetCreate)
-        for id, handle in handles.items():
+        for address, handle in {addressof(handle.contents): handle for handle, _ in devices.values()}.items():
             if or_none(lambda h=handle: nvml.nvmlDeviceRegisterEvents(h, XID_CRITICAL_ERROR, events) or True) is None:  # type: ignore[misc]
-                self.unavailable[id] = "this GPU tells no Xid errors"
-        if events is not None and len(self.unavailable) < len(handles):
+                reason = "this GPU tells no Xid errors"
+                self.unavailable |= {id: reason for id, place in self._places.items() if place[0] == address}
+        if events is not None and len(self.unavailable) < len(devices):
             threading.Thread(target=self._wait, args=(events,), daemon=True).start()
 
     def take(self, id: str) -> list[tuple[int, int]]:
@@ -48,7 +54,8 @@ class Xids:
                 if getattr(error, "value", None) == TIMED_OUT:
                     continue
                 return  # the driver was shut down, or lost its GPUs
-            id = self._ids.get(addressof(event.device.contents))
-            if id is not None:
-                with self._lock:
-                    self._waiting[id].append((time.monotonic_ns(), int(event.eventData)))
+            address, at = addressof(event.device.contents), (time.monotonic_ns(), int(event.eventData))
+            with self._lock:
+                for id, (mine, instance) in self._places.items():
+                    if mine == address and (instance is None or event.gpuInstanceId in (instance, NO_INSTANCE)):
+                        self._waiting[id].append(at)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from ctypes import byref
 from typing import Any, TypeVar
 
 from gpubench.spec.case import share_id
 from gpubench.spec.record import GpuFacts, GpuSystem
+from gpubench.telemetry.attribution import event_reasons
 from gpubench.telemetry.nvml import binding, binding_version, explain, mig_instances, or_none, text_of
 from gpubench.telemetry.nvml_processes import as_processes, compute_processes
 
@@ -17,10 +19,13 @@ ARCHITECTURES = {
 }  # fmt: skip
 COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 ANCESTORS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}  # 0: two GPUs on one board
+FABRIC_STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
 P2P = {0: "OK", 1: "chipset", 2: "GPU", 3: "topology", 4: "disabled", 5: "not supported"}
 CLOCK_SM, CLOCK_MEMORY = 1, 2
 VOLATILE = 0
 MOST_LINKS = 18
+FABRIC_COMPLETED = 3
+NODE_SCOPE = 0
 TO_A_SWITCH = 2
 READ = 0  # the binding's NVML_P2P_CAPS_INDEX_READ is a tuple by mistake
 
@@ -61,7 +66,8 @@ def gpu_facts(handle: Any) -> GpuFacts:
     def clock(name: str, call: Any, kind: int) -> int | None:
         return fact(name, lambda: int(call(handle, kind)))
 
-    memory = fact("memory_used_bytes", lambda: _memory(handle))
+    memory = fact("memory_used_bytes", lambda: memory_bytes(handle))
+    fabric = fact("fabric", lambda: fabric_of(handle))
     return GpuFacts(
         id=text_of(nvml.nvmlDeviceGetUUID, handle),
         name=or_none(lambda: text_of(nvml.nvmlDeviceGetName, handle)) or "unnamed GPU",
@@ -69,7 +75,7 @@ def gpu_facts(handle: Any) -> GpuFacts:
         bus_id=fact("bus_id", lambda: str(nvml.nvmlDeviceGetPciInfo(handle).busId)),
         architecture=fact("architecture", lambda: ARCHITECTURES[nvml.nvmlDeviceGetArchitecture(handle)]),
         capability=fact("capability", lambda: "{}.{}".format(*nvml.nvmlDeviceGetCudaComputeCapability(handle))),
-        numa_node=fact("numa_node", lambda: int(nvml.nvmlDeviceGetNumaNodeId(handle))),
+        numa_node=fact("numa_node", lambda: near_node(handle)),
         cpus=fact("cpus", lambda: near_cpus(handle)),
         power_limit_watts=fact("power_limit_watts", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1e3),
         power_default_limit_watts=fact(
@@ -80,10 +86,12 @@ def gpu_facts(handle: Any) -> GpuFacts:
         ),
         sm_clock_max_mhz=clock("sm_clock_max_mhz", nvml.nvmlDeviceGetMaxClockInfo, CLOCK_SM),
         memory_clock_max_mhz=clock("memory_clock_max_mhz", nvml.nvmlDeviceGetMaxClockInfo, CLOCK_MEMORY),
+        boost_sm_clock_max_mhz=clock("boost_sm_clock_max_mhz", nvml.nvmlDeviceGetMaxCustomerBoostClock, CLOCK_SM),
         application_sm_clock_mhz=clock("application_sm_clock_mhz", nvml.nvmlDeviceGetApplicationsClock, CLOCK_SM),
         default_application_sm_clock_mhz=clock(
             "default_application_sm_clock_mhz", nvml.nvmlDeviceGetDefaultApplicationsClock, CLOCK_SM
         ),
+        clock_event_reasons=fact("clock_event_reasons", lambda: event_reasons(_event_bits(handle))) or [],
         ecc=fact("ecc", lambda: bool(nvml.nvmlDeviceGetEccMode(handle)[0])),
         mig=fact("mig", lambda: bool(nvml.nvmlDeviceGetMigMode(handle)[0])),
         mig_instances=[text_of(nvml.nvmlDeviceGetUUID, part) for part in mig_instances(handle)],
@@ -98,6 +106,9 @@ def gpu_facts(handle: Any) -> GpuFacts:
         nvlinks=fact("nvlinks", lambda: len(active_links(handle))),
         nvlink_version=fact("nvlink_version", lambda: int(nvml.nvmlDeviceGetNvLinkVersion(handle, 0))),
         nvswitch=fact("nvswitch", lambda: any(is_to_switch(handle, link) for link in active_links(handle))),
+        fabric=_fabric_state(fabric) if fabric else None,
+        fabric_clique=fabric.cliqueId if fabric and fabric.state == FABRIC_COMPLETED else None,
+        fabric_degraded=_is_degraded(fabric.healthMask) if fabric else None,
         gpm=fact("gpm", lambda: bool(nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)),
         memory_bytes=memory[0] if memory else None,
         memory_used_bytes=memory[1] if memory else None,
@@ -112,12 +123,42 @@ def gpu_facts(handle: Any) -> GpuFacts:
     )
 
 
-def _memory(handle: Any) -> tuple[int, int]:
+def memory_bytes(handle: Any) -> tuple[int, int]:
     """Total and used, in bytes; used without what the driver reserves, where it tells."""
     nvml = binding()
     info = or_none(lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
     info = info or nvml.nvmlDeviceGetMemoryInfo(handle)
     return int(info.total), int(info.used)
+
+
+def near_node(handle: Any) -> int | None:
+    """The first NUMA node near the GPU. nvmlDeviceGetNumaNodeId is of GPUs that are nodes themselves, as on Grace."""
+    (nodes,) = binding().nvmlDeviceGetMemoryAffinity(handle, 1, NODE_SCOPE)
+    return (nodes & -nodes).bit_length() - 1 if nodes else None
+
+
+def _event_bits(handle: Any) -> int:
+    nvml = binding()
+    bits = or_none(lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    return int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle) if bits is None else bits)
+
+
+def fabric_of(handle: Any) -> Any:
+    """The GPU's place in a fabric of NVSwitches: state, clique, health."""
+    nvml = binding()
+    info = nvml.c_nvmlGpuFabricInfoV_t()
+    nvml.nvmlDeviceGetGpuFabricInfoV(handle, byref(info))
+    return info
+
+
+def _fabric_state(info: Any) -> str | None:
+    failed = info.state == FABRIC_COMPLETED and info.status != 0
+    return "failed" if failed else FABRIC_STATES.get(info.state)
+
+
+def _is_degraded(health: int) -> bool | None:
+    """Whether the fabric's bandwidth is: bits 0 and 1 (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_DEGRADED_BW)."""
+    return {1: True, 2: False}.get(health & 3)
 
 
 def near_cpus(handle: Any) -> str | None:

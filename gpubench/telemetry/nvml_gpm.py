@@ -7,9 +7,10 @@ round's mean exactly, without polling (nvml.h, "GPM").
 from __future__ import annotations
 
 import time
+from math import isfinite
 from typing import Any
 
-from gpubench.telemetry.nvml import binding, explain, or_none
+from gpubench.telemetry.nvml import binding, explain
 from gpubench.telemetry.source import Gpm
 
 MIB = 2**20
@@ -34,6 +35,7 @@ class GpmReader:
         nvml = binding()
         self._handle, self._instance = handle, instance
         self._last_ns: int | None = None
+        self._problem: str | None = None
         self.reason: str | None = None
         try:
             if not nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
@@ -50,10 +52,11 @@ class GpmReader:
         """The means since the last edge; None at the first, and where they are too close for a mean."""
         if self.reason is not None:
             return None
-        nvml = binding()
         now_ns = time.monotonic_ns()
-        if or_none(lambda: self._take(self._next)) is None:
-            self._last_ns = None
+        try:
+            self._take(self._next)
+        except Exception as error:
+            self._last_ns, self._problem = None, explain(error)
             return None
         before_ns, self._last_ns = self._last_ns, now_ns
         self._last, self._next = self._next, self._last
@@ -62,14 +65,22 @@ class GpmReader:
         self._get.sample1, self._get.sample2 = self._next, self._last
         for metric, (number, _, _) in zip(self._get.metrics, METRICS, strict=False):
             metric.metricId = number
-        if or_none(lambda: nvml.nvmlGpmMetricsGet(self._get)) is None:
+        try:
+            binding().nvmlGpmMetricsGet(self._get)
+        except Exception as error:
+            self._problem = explain(error)
             return None
-        values = {
-            name: metric.value * factor
-            for metric, (_, name, factor) in zip(self._get.metrics, METRICS, strict=False)
-            if metric.nvmlReturn == 0
-        }
+        answers = zip(self._get.metrics, METRICS, strict=False)
+        told = {name: metric.value * factor for metric, (_, name, factor) in answers if metric.nvmlReturn == 0}
+        values = {name: value for name, value in told.items() if isfinite(value)}
+        if len(values) < len(told):
+            self._problem = f"NVML gave what is no number for {', '.join(sorted(set(told) - set(values)))}"
         return Gpm(start_ns=before_ns, end_ns=now_ns, values=values)
+
+    def take_problem(self) -> str | None:
+        """Why something was missing at an edge since the last call."""
+        problem, self._problem = self._problem, None
+        return problem
 
     def _take(self, sample: Any) -> Any:
         nvml = binding()

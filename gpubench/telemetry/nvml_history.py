@@ -34,14 +34,19 @@ class History:
         self._find_clock(max(stamps, default=0))
 
     def drain(self, snapshot: float | None) -> list[tuple[int, float]]:
-        """What is new: (time in ns, percent since the time before). An idle GPU has nothing new: then `snapshot`."""
+        """What is new: (time in ns, percent since the time before). An idle GPU has nothing new: then `snapshot`.
+
+        Nothing where the buffer has always been empty, or has stamps of an unknown clock.
+        """
         try:
             samples = binding().nvmlDeviceGetSamples(self._handle, UTILIZATION, self._last_us)[1]
         except Exception:
             samples = []
         if self._clock is None and samples:
             self._find_clock(max(sample.timeStamp for sample in samples))
-        if self._clock is None or not samples:
+        if self._clock is None:
+            return []
+        if not samples:
             return self._stand_in(snapshot)
         ahead_ns = time.clock_gettime_ns(self._clock) - time.monotonic_ns()
         new = [sample for sample in samples if sample.timeStamp > self._last_us]

@@ -20,14 +20,18 @@ from gpubench.telemetry.nvml_events import Xids
 from gpubench.telemetry.nvml_facts import system
 from gpubench.telemetry.nvml_gpm import GpmReader
 from gpubench.telemetry.nvml_history import History
-from gpubench.telemetry.source import Header, Sample
+from gpubench.telemetry.source import Gpm, Header, Sample
 
 SLOW_NS = 1_000_000_000
 RARE_NS = 5_000_000_000
 RARE = {"ecc_corrected", "ecc_uncorrected", "remapped_rows", "pcie_replays", "processes"}
 SLOW_CALL_SECONDS = 0.001  # a call that takes longer is not made at every sweep
 TIMED_CALLS = 3
-OF_THE_PARENT = ("utilization_percent", "power_watts", "power_average_watts", "energy_joules")
+OF_THE_PARENT = (
+    "utilization_percent", "power_watts", "power_average_watts", "energy_joules",
+    "pcie_tx_bytes", "pcie_rx_bytes", "nvlink_tx_bytes", "nvlink_rx_bytes",
+)  # fmt: skip
+OF_THE_INSTANCE = ("memory_used_bytes", "processes")
 
 
 class NvmlSource:
@@ -50,7 +54,7 @@ class NvmlSource:
                 unavailable[device.id] = dict.fromkeys(METRICS + GPU_METRICS, reason)
                 continue
             self._gpus.append(_Gpu(device.id, handle))
-        self._xids = Xids({gpu.id: gpu.whole for gpu in self._gpus})
+        self._xids = Xids({gpu.id: (gpu.whole, gpu.instance) for gpu in self._gpus})
         self._header = Header(
             source="nvml",
             unavailable=unavailable | {g.id: g.unavailable | _xid_reason(self._xids, g.id) for g in self._gpus},
@@ -66,11 +70,14 @@ class NvmlSource:
         return self._header
 
     def sweep(self, edge: bool = False) -> list[Sample]:
+        """Samples come once a second and at edges, with those in between: decoded in one go they cost less."""
         now_ns = time.monotonic_ns()
         slow, rare = edge or now_ns >= self._next_slow_ns, edge or now_ns >= self._next_rare_ns
         self._next_slow_ns = now_ns + SLOW_NS if slow else self._next_slow_ns
         self._next_rare_ns = now_ns + RARE_NS if rare else self._next_rare_ns
-        return [gpu.sample(slow, rare, edge, self._xids) for gpu in self._gpus]
+        for gpu in self._gpus:
+            gpu.ask(slow, rare, edge)
+        return [sample for gpu in self._gpus for sample in gpu.samples(self._xids)] if slow else []
 
     def close(self) -> None:
         if self._header.reason is None:
@@ -92,12 +99,16 @@ class _Gpu:
         self.slowed: list[str] = []
         self.power_average_seconds: float | None = None
         self.power_limit_watts = or_none(lambda: float(nvml.nvmlDeviceGetEnforcedPowerLimit(self.whole)) / 1e3)
+        self._asked: list[tuple[int, list[tuple[ways.Reading, Any]]]] = []
+        self._at_edge: Gpm | None = None
         self._shared = OF_THE_PARENT if self.whole is not handle or _is_cut(handle) else ()
         self._fast, self._slow = self._choose()
         self._rare = [one for one in self._slow if one[1].name in RARE]
         self._slow = [one for one in self._slow if one[1].name not in RARE]
-        instance = or_none(lambda: int(nvml.nvmlDeviceGetGpuInstanceId(handle))) if self.whole is not handle else None
-        self._gpm = GpmReader(self.whole, instance)
+        self.instance = (
+            or_none(lambda: int(nvml.nvmlDeviceGetGpuInstanceId(handle))) if self.whole is not handle else None
+        )
+        self._gpm = GpmReader(self.whole, self.instance)
         if self._gpm.reason:
             self.unavailable["gpm"] = self._gpm.reason
         self._history = None if self._shared else History(handle)
@@ -106,32 +117,34 @@ class _Gpu:
         if self._history:
             self.methods["utilization_percent"] += ", from the driver's buffer"
 
-    def sample(self, slow: bool, rare: bool, edge: bool, xids: Xids) -> Sample:
-        values: dict[str, float | None] = {}
-        problems: dict[str, str] = {}
+    def ask(self, slow: bool, rare: bool, edge: bool) -> None:
         before_ns = time.monotonic_ns()
-        for handle, reading in self._fast:
-            reading.read(handle, values, problems)
-        time_ns = (before_ns + time.monotonic_ns()) // 2
-        gpm = self._gpm.edge() if edge else None
+        answers = [(reading, reading.ask(handle)) for handle, reading in self._fast]
+        after_ns = time.monotonic_ns()
+        if edge:
+            self._at_edge = self._gpm.edge()
         if slow:
-            for handle, reading in self._slow:
-                reading.read(handle, values, problems)
-            if not self._fast:
-                time_ns = (before_ns + time.monotonic_ns()) // 2
+            answers += [(reading, reading.ask(handle)) for handle, reading in self._slow]
+            after_ns = after_ns if self._fast else time.monotonic_ns()
         if rare:
-            for handle, reading in self._rare:
-                reading.read(handle, values, problems)
-        history = self._history.drain(values.get("utilization_percent")) if slow and self._history else ()
-        return Sample(
-            time_ns=time_ns,
-            id=self.id,
-            values=values,
-            problems=problems,
-            history=history,
-            gpm=gpm,
-            xids=xids.take(self.id),
-        )
+            answers += [(reading, reading.ask(handle)) for handle, reading in self._rare]
+        self._asked.append(((before_ns + after_ns) // 2, answers))
+
+    def samples(self, xids: Xids) -> list[Sample]:
+        """Of all that was asked since the last call; the newest has what does not come at every sweep."""
+        samples = []
+        for time_ns, answers in self._asked:
+            values: dict[str, float | None] = {}
+            problems: dict[str, str] = {}
+            for reading, answer in answers:
+                reading.decode(answer, values, problems)
+            samples.append(Sample(time_ns, self.id, values, problems))
+        if problem := self._gpm.take_problem():
+            problems["gpm"] = problem
+        history = self._history.drain(samples[-1].values.get("utilization_percent")) if self._history else ()
+        samples[-1] = samples[-1]._replace(history=history, gpm=self._at_edge, xids=xids.take(self.id))
+        self._asked, self._at_edge = [], None
+        return samples
 
     def _choose(self) -> tuple[list[tuple[Any, ways.Reading]], list[tuple[Any, ways.Reading]]]:
         """For each metric the first way that answers, or why none does; then slow ones out of the fast sweep."""
@@ -145,7 +158,7 @@ class _Gpu:
         ):
             self._add_fields(tier, name, [field for field in fields if field.metric not in self._shared])
         n_links = sum(bool(or_none(lambda n=n: binding().nvmlDeviceGetNvLinkState(self.whole, n))) for n in range(18))  # type: ignore[misc]
-        if n_links and "nvlink_tx_bytes" not in self.methods:
+        if n_links and "nvlink_tx_bytes" not in {*self.methods, *self._shared}:
             self._add_fields(slow, "NVLink fields", ways.per_link_fields(n_links))
         seconds = 1.0 if ways.power_is_average(self.whole) else None
         for tier, calls in ((fast, ways.fast_calls(seconds)), (slow, ways.slow_calls())):
@@ -170,7 +183,7 @@ class _Gpu:
     def _add_call(self, tier: list[tuple[Any, ways.Reading]], call: ways.Call) -> None:
         if call.name in self.methods or call.name in self._shared:
             return
-        handle = self._handle if call.name.startswith("memory_used") else self.whole
+        handle = self._handle if call.name in OF_THE_INSTANCE else self.whole
         try:
             call.get(handle)
         except Exception as error:
@@ -190,7 +203,7 @@ class _Gpu:
         took = []
         for _ in range(TIMED_CALLS):
             start_ns = time.perf_counter_ns()
-            reading.read(handle, {}, {})
+            reading.ask(handle)
             took.append((time.perf_counter_ns() - start_ns) / 1e9)
         self.call_seconds[reading.name] = median(took)
         return self.call_seconds[reading.name]

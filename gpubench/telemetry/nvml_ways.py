@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 from ctypes import byref
 from dataclasses import dataclass
+from operator import mul
 from typing import Any, Protocol
 
 from gpubench.telemetry.nvml import LASTING_ERRORS, binding, explain, or_none
@@ -22,9 +23,10 @@ ALL_LINKS = 2**32 - 1
 KIB = 1024
 NO_VALUE = 2**32 - 1
 MIG_PARENT = "the figure would be the MIG parent's"
-FIELD = "24xII8s"  # id, scope, time and latency, which are not looked at; type, error, value
-VALUE_FORMATS = {0: "=d", 1: "=Ixxxx", 2: "=Q", 3: "=Q", 4: "=q", 5: "=ixxxx", 6: "=Hxxxxxx"}
-DECODERS = {kind: struct.Struct(form).unpack for kind, form in VALUE_FORMATS.items()}
+# A field of 40 bytes: id, scope, time and latency, which are not looked at; type, error; value, by its type.
+TYPE_AND_ERROR, BEFORE_VALUE = "24xII8x", "32x"
+VALUES = {0: "d", 1: "I4x", 2: "Q", 3: "Q", 4: "q", 5: "i4x", 6: "H6x"}
+UNSIGNED_INT = 1
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,16 @@ class Field:
 
 
 class Reading(Protocol):
-    """One call into the driver, which fills in one metric or several."""
+    """One call into the driver, for one metric or several. It never raises: an error is an answer as well."""
 
     @property
     def name(self) -> str: ...
 
-    def read(self, handle: Any, values: dict[str, float | None], problems: dict[str, str]) -> None: ...
+    def ask(self, handle: Any) -> Any:
+        """The driver's answer, as it is."""
+        ...
+
+    def decode(self, answer: Any, values: dict[str, float | None], problems: dict[str, str]) -> None: ...
 
 
 class Fields:
@@ -59,31 +65,47 @@ class Fields:
             slot.fieldId, slot.scopeId = field.number, field.scope
         self._call = nvml._nvmlGetFunctionPointer("nvmlDeviceGetFieldValues")
         self._argument = byref(self._buffer)
-        self._plan = [(field.metric, field.factor) for field in fields]
-        self._unpack = struct.Struct("=" + FIELD * len(fields)).unpack
+        self._metrics = [field.metric for field in fields]
+        self._factors = [field.factor for field in fields]
+        self._told: tuple[int, ...] = ()
+        self._unpack = struct.Struct("=" + TYPE_AND_ERROR * len(fields)).unpack
 
     def error(self, handle: Any) -> int:
         """The error code of the call, or of its first field; 0 is none."""
-        return int(self._call(handle, len(self._plan), self._argument) or self._unpack(self._buffer)[1])
+        answer = self.ask(handle)
+        return answer if isinstance(answer, int) else int(self._unpack(answer)[1])
 
-    def read(self, handle: Any, values: dict[str, float | None], problems: dict[str, str]) -> None:
-        code = self._call(handle, len(self._plan), self._argument)
-        if code:
-            for metric, _ in self._plan:
-                values[metric], problems[metric] = None, _explain_code(code)
+    def ask(self, handle: Any) -> bytes | int:
+        """The fields' bytes, or the error code of the call."""
+        return self._call(handle, len(self.fields), self._argument) or bytes(self._buffer)
+
+    def decode(self, answer: bytes | int, values: dict[str, float | None], problems: dict[str, str]) -> None:
+        if isinstance(answer, int):
+            for metric in self._metrics:
+                values[metric], problems[metric] = None, _explain_code(answer)
             return
-        answer = self._unpack(self._buffer)
-        for (metric, factor), kind, error, raw in zip(self._plan, answer[::3], answer[1::3], answer[2::3], strict=True):
+        told = self._unpack(answer)
+        if told != self._told:  # it hardly ever changes
+            self._told, self._unpack_values = told, _values_of(told[::2])
+            self._is_plain = not any(told[1::2]) and len(set(self._metrics)) == len(told[::2])
+        numbers = self._unpack_values(answer)
+        if self._is_plain and NO_VALUE not in numbers:
+            values.update(zip(self._metrics, map(mul, numbers, self._factors), strict=True))
+            return
+        for metric, factor, kind, error, number in zip(
+            self._metrics, self._factors, told[::2], told[1::2], numbers, strict=True
+        ):
             if error:
                 values[metric], problems[metric] = None, _explain_code(error)
+            elif kind == UNSIGNED_INT and number == NO_VALUE:
+                values[metric], problems[metric] = None, "NVML gave all bits set, which is no figure"
             elif metric not in problems:
-                value = DECODERS[kind](raw)[0]
-                if kind == 1 and value == NO_VALUE:
-                    values[metric], problems[metric] = None, "NVML gave all bits set, which is no figure"
-                elif metric in values:
-                    values[metric] = (values[metric] or 0) + value * factor
-                else:
-                    values[metric] = value * factor
+                values[metric] = (values.get(metric) or 0) + number * factor
+
+
+def _values_of(kinds: tuple[int, ...]) -> Callable[[bytes], tuple[Any, ...]]:
+    """Unpacks the values of fields of these types. An error's may be any; one that is not known is a whole number's."""
+    return struct.Struct("=" + "".join(BEFORE_VALUE + VALUES.get(kind, "q") for kind in kinds)).unpack
 
 
 @dataclass(frozen=True)
@@ -99,14 +121,21 @@ class Call:
     def name(self) -> str:
         return self.metrics[0]
 
-    def read(self, handle: Any, values: dict[str, float | None], problems: dict[str, str]) -> None:
+    def ask(self, handle: Any) -> Any:
         try:
-            answer = self.get(handle)
+            return self.get(handle)
         except Exception as error:
+            return error.with_traceback(None)  # whose frames would hold on to this answer: a cycle
+
+    def decode(self, answer: Any, values: dict[str, float | None], problems: dict[str, str]) -> None:
+        if isinstance(answer, Exception):
             values.update(dict.fromkeys(self.metrics))
-            problems.update(dict.fromkeys(self.metrics, explain(error)))
+            problems.update(dict.fromkeys(self.metrics, explain(answer)))
             return
-        values.update(zip(self.metrics, answer if isinstance(answer, tuple) else (answer,), strict=True))
+        if isinstance(answer, tuple):
+            values.update(zip(self.metrics, answer, strict=True))
+        else:
+            values[self.metrics[0]] = answer
 
 
 FAST_FIELDS = [

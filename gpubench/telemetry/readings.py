@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from math import isnan, nan
 from pathlib import Path
-from typing import Any
 
-from gpubench.telemetry.source import Gpm, Header
+import msgspec
+
+from gpubench.telemetry.source import Gpm, Header, Sample
 
 # What grows. Between two readings of a counter there is no value to hold.
 COUNTERS = {
@@ -47,6 +47,16 @@ class Sweep:
     cpu_ns: int
 
 
+@dataclass(frozen=True)
+class _Line:
+    """One line of the file: a sweep and what it brought, or else a header, or the period."""
+
+    samples: list[Sample] = field(default_factory=list)
+    sweep: Sweep | None = None
+    header: Header | None = None
+    period_ns: int | None = None
+
+
 @dataclass
 class _Track:
     """One device so far: columns of 8 bytes a value, with NaN for None, as a run of hours has millions of them."""
@@ -58,24 +68,23 @@ class _Track:
     gpm: list[Gpm] = field(default_factory=list)
     xids: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, body: dict[str, Any]) -> None:
+    def add(self, sample: Sample) -> None:
         """A gauge that was not due keeps its value; a counter has none then."""
-        values = body["values"]
-        for metric, value in values.items():
+        for metric, value in sample.values.items():
             column = self.columns.get(metric)
             if column is None:
                 column = self.columns[metric] = array("d", [nan]) * len(self.time_ns)
             column.append(nan if value is None else value)
-        self.time_ns.append(body["time_ns"])
+        self.time_ns.append(sample.time_ns)
         for metric, column in self.columns.items():
-            if metric not in values:
+            if metric not in sample.values:
                 column.append(nan if metric in COUNTERS or not column else column[-1])
-        for metric, text in body.get("problems", {}).items():
-            self.failures.setdefault(metric, []).append((body["time_ns"], text))
-        self.history += [(time_ns, value) for time_ns, value in body.get("history", [])]
-        self.xids += [(time_ns, code) for time_ns, code in body.get("xids", [])]
-        if "gpm" in body:
-            self.gpm.append(Gpm(**body["gpm"]))
+        for metric, text in sample.problems.items():
+            self.failures.setdefault(metric, []).append((sample.time_ns, text))
+        self.history += sample.history
+        self.xids += sample.xids
+        if sample.gpm:
+            self.gpm.append(sample.gpm)
 
     def window(self, start_ns: int, end_ns: int, margin: int) -> Window:
         first = max(0, bisect_left(self.time_ns, start_ns) - margin)
@@ -107,6 +116,7 @@ class Readings:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
+        self._decode = msgspec.json.Decoder(_Line).decode
         self._lock = threading.Lock()
         self._tracks: dict[str, _Track] = {}
         self.headers: list[Header] = []
@@ -124,7 +134,7 @@ class Readings:
                 return
             self._offset += len(whole) + len(newline)
             for line in whole.splitlines():
-                self._take(json.loads(line))
+                self._take(self._decode(line))
 
     def newest_ns(self, id: str) -> int | None:
         with self._lock:
@@ -150,12 +160,11 @@ class Readings:
         with self._lock:
             return self._tracks.get(id, _Track()).window(start_ns, end_ns, margin)
 
-    def _take(self, body: dict[str, Any]) -> None:
-        if "samples" in body:
-            for sample in body["samples"]:
-                self._tracks.setdefault(sample["id"], _Track()).add(sample)
-            self.sweeps.append(Sweep(**body["sweep"]))
-        elif "header" in body:
-            self.headers.append(Header(**body["header"]))
-        else:
-            self.period_ns = body["period_ns"]
+    def _take(self, line: _Line) -> None:
+        for sample in line.samples:
+            self._tracks.setdefault(sample.id, _Track()).add(sample)
+        if line.sweep:
+            self.sweeps.append(line.sweep)
+        if line.header:
+            self.headers.append(line.header)
+        self.period_ns = line.period_ns or self.period_ns

@@ -15,12 +15,20 @@ from typing import Any
 from gpubench.spec.errors import GpubenchError
 from gpubench.telemetry.nvml import DISCOVERY_SECONDS, binding, explain, mig_instances, or_none, text_of
 from gpubench.telemetry.nvml_events import XID_CRITICAL_ERROR
-from gpubench.telemetry.nvml_facts import active_links, is_to_switch, near_cpus, peer_of
+from gpubench.telemetry.nvml_facts import (
+    active_links,
+    fabric_of,
+    is_to_switch,
+    memory_bytes,
+    near_cpus,
+    near_node,
+    peer_of,
+)
 from gpubench.telemetry.nvml_ways import ALL_LINKS
 
-FUNCTION_NOT_FOUND = 13
+NO_PERMISSION, FUNCTION_NOT_FOUND = 4, 13
 FIELDS = [74, 75, 76, 77, 79, 82, 83, 94, 138, 139, 185, 186, 197, 198, 202, 204]
-GIB = 2**30
+GIB, MIB = 2**30, 2**20
 
 
 def recorded() -> dict[str, Any]:
@@ -43,16 +51,30 @@ def record() -> dict[str, Any]:
     """The scenario, read in this process."""
     nvml = binding()
     nvml.nvmlInit()
-    handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+    opened = [_open(index) for index in range(nvml.nvmlDeviceGetCount())]
+    handles = [None if isinstance(handle, int) else handle for handle in opened]
     missing: set[str] = set()
     scenario = {
         "driver": text_of(nvml.nvmlSystemGetDriverVersion),
         "nvml": text_of(nvml.nvmlSystemGetNVMLVersion),
         "cuda": nvml.nvmlSystemGetCudaDriverVersion_v2(),
-        "gpus": [_Answers(handle, missing).gpu(handles) for handle in handles],
+        "gpus": [
+            {"errors": {"nvmlDeviceGetHandleByIndex_v2": handle}}
+            if isinstance(handle, int)
+            else _Answers(handle, missing).gpu(handles)
+            for handle in opened
+        ],
     }
     nvml.nvmlShutdown()
     return {**scenario, "missing": sorted(missing)}
+
+
+def _open(index: int) -> Any:
+    """The handle, or the error's code: a container may not open all GPUs."""
+    try:
+        return binding().nvmlDeviceGetHandleByIndex(index)
+    except Exception as error:
+        return getattr(error, "value", NO_PERMISSION)
 
 
 class _Answers:
@@ -62,10 +84,10 @@ class _Answers:
         self._handle, self._missing = handle, missing
         self._errors: dict[str, int] = {}
 
-    def ask(self, symbol: str, *arguments: Any, call: str | None = None) -> Any:
-        """What the function of the binding answers; its name is the symbol's, or `call`. None where it fails."""
+    def ask(self, symbol: str, *arguments: Any, call: Callable[..., Any] | None = None) -> Any:
+        """What the function of the binding answers that is called like the symbol, or `call`. None where it fails."""
         try:
-            return getattr(binding(), call or symbol)(self._handle, *arguments)
+            return (call or getattr(binding(), symbol))(self._handle, *arguments)
         except Exception as error:
             code = getattr(error, "value", None)
             if code == FUNCTION_NOT_FOUND or type(error).__name__.endswith("LibraryMismatchError"):
@@ -74,7 +96,8 @@ class _Answers:
                 self._errors[symbol] = code
             return None
 
-    def gpu(self, handles: list[Any]) -> dict[str, Any]:
+    def gpu(self, handles: list[Any | None]) -> dict[str, Any]:
+        """Among all GPUs of the machine; None are those that may not be opened."""
         settings = {
             **self._identity(),
             **self._settings(),
@@ -94,11 +117,10 @@ class _Answers:
             "architecture": self.ask("nvmlDeviceGetArchitecture"),
             "capability": "{}.{}".format(*capability) if capability else None,
             "bus": pci.bus if pci else None,
-            "numa": self.ask("nvmlDeviceGetNumaNodeId"),
+            "numa": self.ask("nvmlDeviceGetMemoryAffinity", call=near_node),
             "cpus": or_none(lambda: near_cpus(self._handle)),
             "mig": mode[0] if mode else None,
-            "mig_instances": [_profile(part) for part in parts] or None,
-            "mig_memory_gib": binding().nvmlDeviceGetMemoryInfo(parts[0]).total / GIB if parts else None,
+            "mig_instances": list(filter(None, (or_none(lambda p=p: _instance(p)) for p in parts))) or None,  # type: ignore[misc]
         }
 
     def _settings(self) -> dict[str, Any]:
@@ -116,6 +138,7 @@ class _Answers:
             "max_memory_clock_mhz": self.ask("nvmlDeviceGetMaxClockInfo", memory),
             "application_sm_clock_mhz": self.ask("nvmlDeviceGetApplicationsClock", sm),
             "default_application_sm_clock_mhz": self.ask("nvmlDeviceGetDefaultApplicationsClock", sm),
+            "boost_sm_clock_mhz": self.ask("nvmlDeviceGetMaxCustomerBoostClock", sm),
             "ecc": ecc[0] if ecc else None,
             "pcie_max_generation": self.ask("nvmlDeviceGetMaxPcieLinkGeneration"),
             "pcie_gpu_max_generation": self.ask("nvmlDeviceGetGpuMaxPcieLinkGeneration"),
@@ -125,7 +148,7 @@ class _Answers:
     def _state(self) -> dict[str, Any]:
         """As it was at the time: the replay stands still there."""
         nvml = binding()
-        apart = self.ask("nvmlDeviceGetMemoryInfo_v2", nvml.nvmlMemory_v2, call="nvmlDeviceGetMemoryInfo")
+        apart = self.ask("nvmlDeviceGetMemoryInfo_v2", nvml.nvmlMemory_v2, call=nvml.nvmlDeviceGetMemoryInfo)
         together = self.ask("nvmlDeviceGetMemoryInfo")
         used = apart.used if apart else together.used if together else 0
         milliwatts = self.ask("nvmlDeviceGetPowerUsage")
@@ -141,6 +164,7 @@ class _Answers:
         self.ask("nvmlDeviceGetCurrentClocksEventReasons")
         self.ask("nvmlDeviceGetMPSComputeRunningProcesses_v3")
         self.ask("nvmlDeviceGetPcieReplayCounter")
+        fabric = self.ask("nvmlDeviceGetGpuFabricInfoV", call=fabric_of)
         processes = self.ask("nvmlDeviceGetComputeRunningProcesses_v3")
         if processes is None:
             processes = self.ask("nvmlDeviceGetComputeRunningProcesses_v2") or []
@@ -165,14 +189,18 @@ class _Answers:
             "gpm": support.isSupportedDevice if support else 0,
             "samples": int(samples),
             "events": int(or_none(lambda: _registers_events(self._handle)) or 0),
+            "fabric_state": fabric.state if fabric else None,
+            "fabric_status": fabric.status if fabric else None,
+            "fabric_clique": fabric.cliqueId if fabric else None,
+            "fabric_health": fabric.healthMask if fabric else None,
             "processes": [f"{n + 1} {p.usedGpuMemory or 0}" for n, p in enumerate(processes)] or None,
         }
 
-    def _joined(self, handles: list[Any]) -> dict[str, Any]:
+    def _joined(self, handles: list[Any | None]) -> dict[str, Any]:
         nvml, mine = binding(), self._handle
         links = active_links(mine)
         switched = any(or_none(lambda n=n: is_to_switch(mine, n)) for n in links)  # type: ignore[misc]
-        buses = {str(nvml.nvmlDeviceGetPciInfo(handle).busId): i for i, handle in enumerate(handles)}
+        buses = {str(nvml.nvmlDeviceGetPciInfo(handle).busId): i for i, handle in enumerate(handles) if handle}
         return {
             "nvlinks": len(links),
             "nvlink_version": or_none(lambda: nvml.nvmlDeviceGetNvLinkVersion(mine, 0)),
@@ -195,11 +223,13 @@ class _Answers:
         return errors
 
 
-def _profile(part: Any) -> str:
-    """ "3g.40gb 1 0": what a MIG instance is, and its numbers."""
+def _instance(part: Any) -> str:
+    """What a MIG instance is, its numbers, and MiB in all and in use: "3g.40gb 1 0 40192 37"."""
     nvml = binding()
     name = text_of(nvml.nvmlDeviceGetName, part).split()[-1]
-    return f"{name} {nvml.nvmlDeviceGetGpuInstanceId(part)} {nvml.nvmlDeviceGetComputeInstanceId(part)}"
+    numbers = nvml.nvmlDeviceGetGpuInstanceId(part), nvml.nvmlDeviceGetComputeInstanceId(part)
+    total, used = memory_bytes(part)
+    return " ".join([name, *map(str, numbers), str(total // MIB), str(used // MIB)])
 
 
 def _registers_events(handle: Any) -> bool:
@@ -210,8 +240,8 @@ def _registers_events(handle: Any) -> bool:
     return True
 
 
-def _each(handles: list[Any], mine: Any, ask: Callable[[Any], int]) -> list[int] | None:
-    answers = [0 if handle is mine else or_none(lambda h=handle: ask(h)) for handle in handles]  # type: ignore[misc]
+def _each(handles: list[Any | None], mine: Any, ask: Callable[[Any], int]) -> list[int] | None:
+    answers = [0 if handle in (mine, None) else or_none(lambda h=handle: ask(h)) for handle in handles]  # type: ignore[misc]
     return None if None in answers or len(handles) < 2 else [answer for answer in answers if answer is not None]
 
 

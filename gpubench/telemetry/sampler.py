@@ -21,7 +21,7 @@ from gpubench.telemetry.cost import cost_of
 from gpubench.telemetry.nvml import system_from_dict
 from gpubench.telemetry.readings import Readings, Window
 from gpubench.telemetry.sampling import EDGE, GRACE_SECONDS, PAUSE, RESUME, Settings, settings_to_line
-from gpubench.telemetry.source import Header
+from gpubench.telemetry.source import Header, source_of
 
 START_SECONDS = 30.0  # without persistence mode a driver takes seconds for each GPU
 SILENCE_SECONDS = 2.0  # a sampler that is later than this is said to be silent
@@ -48,7 +48,8 @@ class Sampler:
         self._started_ns = 0
         self._stopped = False
         self._answers = True
-        self._paused = False
+        self._paused_ns: int | None = None
+        self._pauses: list[tuple[int, int]] = []
         self._reason: str | None = "the sampler was not started"
 
     def __enter__(self) -> Sampler:
@@ -96,7 +97,7 @@ class Sampler:
 
         Returns when that was done, or after a quarter of a second; who did not answer is not waited for again.
         """
-        if self._paused:
+        if self._paused_ns is not None:
             return
         asked_ns = time.monotonic_ns()
         self._order(EDGE)
@@ -106,11 +107,13 @@ class Sampler:
 
     def pause(self) -> None:
         """Read nothing until `resume`: for a round that shows what sampling costs."""
-        self._paused = True
+        self._paused_ns = time.monotonic_ns()
         self._order(PAUSE)
 
     def resume(self) -> None:
-        self._paused = False
+        if self._paused_ns is not None:
+            self._pauses.append((self._paused_ns, time.monotonic_ns()))
+        self._paused_ns = None
         self._order(RESUME)
 
     def telemetry(
@@ -142,7 +145,9 @@ class Sampler:
                 if (header := self._header(device)) and header.reason is None
             ],
             system=next((system_from_dict(header.system) for header in sources.values() if header.system), None),
-            cost=cost_of(self._readings, list(sources.values()), since_ns, until_ns, self._sampled_period_ns),
+            cost=cost_of(
+                self._readings, list(sources.values()), since_ns, until_ns, self._sampled_period_ns, self._pauses
+            ),
             control=control,
         )
 
@@ -216,8 +221,7 @@ class Sampler:
             self._process.stdin.flush()
 
     def _header(self, device: Device) -> Header | None:
-        source = "nvml" if device.kind == "gpu" else "cpu"
-        return next((header for header in self._readings.headers if header.source == source), None)
+        return next((header for header in self._readings.headers if header.source == source_of(device)), None)
 
     def _wait_for(self, devices: Sequence[Device], until_ns: int) -> None:
         """Until each device that is sampled has a sample at `until_ns` or later, or there is no hope of one."""

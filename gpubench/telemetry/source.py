@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
+
+from gpubench.spec.case import Device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +49,17 @@ class Sample(NamedTuple):  # made many times a second; a frozen dataclass takes 
     time_ns: int
     id: str
     values: Mapping[str, float | None]
-    problems: Mapping[str, str] = MappingProxyType({})
+    problems: Mapping[str, str] = {}
     history: Sequence[tuple[int, float]] = ()
     gpm: Gpm | None = None
     xids: Sequence[tuple[int, int]] = ()
+
+
+def source_of(device: Device) -> str:
+    """The name of the source that reads the device: "nvml", "amdsmi" or "cpu"."""
+    if device.kind == "cpu":
+        return "cpu"
+    return "amdsmi" if device.vendor == "amd" else "nvml"
 
 
 class Source(Protocol):

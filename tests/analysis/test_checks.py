@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpubench.analysis.checks import CONDITIONS, doubts
+from gpubench.spec.case import Device
 from gpubench.spec.record import Host, Observed, RunRecord, Telemetry
 from tests.analysis.test_load import loaded
 from tests.builders import make_case, make_lost, make_record
@@ -44,6 +45,14 @@ ONE_GPU = make_record(make_case(device_kind="gpu"))
 @pytest.mark.parametrize("record", [TWO, ONE_PROCESS, WIDE, GPUS, make_record()])
 def test_a_sound_record_raises_no_doubt(record):
     assert doubts(record) == []
+
+
+def test_a_mig_instance_that_cuda_calls_a_gpu_is_the_right_device():
+    part = Device(kind="gpu", id="MIG-a1b2", name="MIG 3g.40gb")
+    record = replace(observing(ONE_GPU, device_ids=["GPU-a1b2"]), devices=[part], telemetry=Telemetry())
+    assert "wrong_devices" not in {check.name for check in doubts(record)}
+    other = replace(record, devices=[replace(part, id="MIG-ffff")])
+    assert "wrong_devices" in {check.name for check in doubts(other)}
 
 
 @pytest.mark.parametrize("record", [TWO, ONE_PROCESS, GPUS])

@@ -43,6 +43,11 @@ def linked(generation: int, width: int, **rounds: Any) -> RunRecord:
     return with_facts(changed(rounds={"pcie_link_generation": generation, "pcie_link_width": width, **rounds}))
 
 
+def clocked(mhz: float, **rounds: Any) -> RunRecord:
+    busy = {"utilization_percent": 99.0, "sm_clock_mhz": mhz, "throttle_ns": {"power": 0, "thermal": 0}}
+    return with_facts(changed(rounds=busy | rounds), sm_clock_max_mhz=1980)
+
+
 IDLE_THEN_BUSY = [0.0] * 20 + [97.0] * 20
 
 
@@ -132,3 +137,25 @@ def test_a_process_that_joins_a_gpu_during_the_rounds_is_doubted(counts, found):
     rounds = [replace(each, processes=count) for each, count in zip(device.rounds, counts, strict=False)]
     record = replace(GPU, telemetry=replace(GPU.telemetry, devices=[replace(device, rounds=rounds)]))
     assert [check.name for check in doubts(record)] == found
+
+
+def test_a_clock_that_nothing_explains_is_locked():
+    (check,) = [check for check in doubts(clocked(1005)) if check.name == "clock_held_down"]
+    assert check.severity == "warning"
+    assert "1005 MHz of 1980" in check.message
+    assert [check.name for check in doubts(clocked(1005, clock_event_reasons=["application clocks"]))] == [check.name]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        clocked(1600),
+        clocked(1005, throttle_ns={"power": 10**9}),
+        clocked(1005, clock_event_reasons=["power cap"]),
+        clocked(1005, utilization_percent=20.0),
+        changed(rounds={"utilization_percent": 99.0, "sm_clock_mhz": 1005.0}),  # of a GPU whose highest is not known
+    ],
+    ids=["near enough", "throttled", "capped", "not busy", "unknown"],
+)
+def test_a_clock_that_something_explains_is_not_said_to_be_locked(record: RunRecord):
+    assert "clock_held_down" not in {check.name for check in doubts(record)}

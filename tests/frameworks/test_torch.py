@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 
@@ -147,6 +148,20 @@ def test_an_allocation_that_is_too_large_is_out_of_memory():
         torch.empty(1 << 50)
     assert device.is_out_of_memory(raised.value)
     assert not device.is_out_of_memory(RuntimeError("something else"))
+
+
+def test_a_gpu_that_pytorch_does_not_find_is_no_other_device():
+    if torch.cuda.is_available():
+        pytest.skip("PyTorch finds a GPU here")
+    with pytest.raises(RuntimeError, match="finds no GPU"):
+        device.take(case_of("mlp", "single", 1, kind="gpu"), place_of(1, kind="gpu"))
+
+
+def test_an_amd_gpu_is_known_as_rocm_names_it(monkeypatch):
+    # hipDeviceGetUuid copies the letters after "GPU-".
+    letters = SimpleNamespace(uuid=SimpleNamespace(bytes=list(b"0A1B2c3d4e5f6789")))
+    monkeypatch.setattr(torch.version, "hip", "7.0.2")
+    assert device.gpu_id(letters) == "GPU-0a1b2c3d4e5f6789"
 
 
 @pytest.mark.gpu

@@ -10,8 +10,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
 from gpubench.report.html import write_html
+from gpubench.report.sentences import MARKS
 from tests.builders import make_case, make_launches, make_run
 from tests.report.test_html import HOSTILE, SavedRun
+from tests.report.test_trace import launch_with_every_mark
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -42,6 +44,7 @@ def pages(tmp_path_factory) -> dict[str, str]:
     runs = {
         "good": [SavedRun("0001_cpu", make_run("cpu")), SavedRun("0002_gpu", make_run("gpu"))],
         "hostile": [SavedRun(HOSTILE, make_launches(hostile, [100.0]))],
+        "marks": [SavedRun("marks", [launch_with_every_mark()])],
         "empty": [],
     }
     for name, saved in runs.items():
@@ -70,7 +73,7 @@ def column(chromium: webdriver.Chrome, index: int) -> list[str]:
     return [row.find_elements(By.TAG_NAME, "td")[index].text for row in rows if row.is_displayed()]
 
 
-@pytest.mark.parametrize("page", ["good", "hostile", "empty"])
+@pytest.mark.parametrize("page", ["good", "hostile", "marks", "empty"])
 @pytest.mark.parametrize("width", [400, 1400])
 def test_no_page_scrolls_sideways_or_logs_anything(chromium, pages, page, width):
     resize(chromium, width)
@@ -84,6 +87,36 @@ def test_images_are_drawn(chromium, pages):
     widths = chromium.execute_script("return [...document.images].map((image) => image.naturalWidth)")
     assert len(widths) == 2
     assert all(width > 100 for width in widths)
+
+
+@pytest.mark.parametrize("page", ["good", "marks"])
+@pytest.mark.parametrize("width", [400, 1400])
+def test_traces_are_drawn_within_the_page_and_their_labels_stay_readable(chromium, pages, page, width):
+    resize(chromium, width)
+    chromium.get(pages[page])
+    edges = chromium.execute_script(
+        "return [...document.querySelectorAll('svg.plot, svg.plot text, svg.plot polyline')]"
+        ".map((each) => each.getBoundingClientRect()).map((box) => [box.left, box.right])"
+    )
+    assert len(edges) > 50
+    assert all(left >= 0 and right <= width for left, right in edges)
+    heights = chromium.execute_script(
+        "return [...document.querySelectorAll('svg.plot text')].map((each) => each.getBoundingClientRect().height)"
+    )
+    assert min(heights) > 10
+
+
+def test_every_kind_of_mark_looks_different(chromium, pages):
+    chromium.get(pages["marks"])
+    looks = chromium.execute_script(
+        "return [...document.querySelectorAll('svg.key rect')].map((each) => [each, getComputedStyle(each)])"
+        ".map(([each, style]) => [style.fill, style.stroke, style.opacity, each.getAttribute('height')].join())"
+    )
+    assert len(set(looks)) == len(looks) == len(MARKS)
+    classes = chromium.execute_script(
+        "return [...document.querySelectorAll('svg.plot rect')].map((each) => each.getAttribute('class'))"
+    )
+    assert set(classes) == set(MARKS)
 
 
 def test_a_click_sorts_by_number_and_another_turns_it_round(chromium, pages):

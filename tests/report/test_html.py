@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpubench.report.html import render, write_html
-from gpubench.spec.record import Check, RunRecord
+from gpubench.spec.record import Check, GpuFacts, GpuSystem, RunRecord, SamplerCost
 from gpubench.spec.verification import Verification
 from tests.builders import make_case, make_launches, make_lost, make_record, make_run
 
@@ -66,8 +66,86 @@ def test_the_environment_is_there_with_the_reason_for_no_nvml():
 
 def test_every_sampled_case_has_a_trace_with_its_rounds():
     sampled = {record.case for record in CPU.records if record.telemetry.devices}
-    assert PAGE.count('class="trace"') == len(sampled)
-    assert PAGE.count('class="round"') == 3 * len(sampled)
+    assert PAGE.count('<figure class="trace"') == len(sampled)
+    keys = 1  # in the legend
+    assert PAGE.count('class="round"') == 3 * len(sampled) + keys
+
+
+def test_eight_gpus_have_a_panel_each():
+    page = render([SavedRun("x", make_launches(make_case("ddp", 8, device_kind="gpu"), [100.0]))])
+    assert page.count("<polyline") == 8
+    assert "GPU-00000007" in words(page)
+
+
+def test_the_legend_explains_every_kind_of_mark_that_is_there_and_no_other():
+    record = make_record(make_case("ddp", 2), utilization_percent=99.0)
+    control = replace(record.rounds[0], index=9)
+    told = words(render([SavedRun("x", [replace(record, telemetry=replace(record.telemetry, control=control))])]))
+    assert "timed round control round, with the sampler off" in told
+    assert "others disturbed" not in told
+    assert "held down by heat" not in told
+
+
+def test_a_case_whose_series_are_elsewhere_says_so():
+    record = make_record()
+    bare = [replace(device, time_ns=[], series={}) for device in record.telemetry.devices]
+    telemetry = replace(record.telemetry, devices=bare, series_file="x.series/a.parquet")
+    told = words(render([SavedRun("x", [replace(record, telemetry=telemetry)])]))
+    assert "resnet20-torch-single-1x32-fp32: its readings are in x.series/a.parquet, which was not there" in told
+
+
+def sampled(cost: SamplerCost, control: bool) -> list[RunRecord]:
+    """Three launches whose steps take 2 % longer than in their control rounds."""
+    records = make_launches(make_case(), [100.0, 101.0, 102.0])
+    for i, record in enumerate(records):
+        first, last = record.rounds[0], record.rounds[-1]
+        without = replace(
+            first,
+            start_ns=first.end_ns,
+            end_ns=first.end_ns,
+            rank_seconds=[last.seconds / 1.02 / last.steps * first.steps],
+        )
+        telemetry = replace(record.telemetry, cost=cost, control=without if control else None)
+        records[i] = replace(record, telemetry=telemetry)
+    return records
+
+
+COST = SamplerCost(
+    cpu_seconds=0.02,
+    seconds=10.0,
+    sweeps=100,
+    sweep_seconds_p50=0.0012,
+    sweep_seconds_p99=0.002,
+    late_seconds_p99=0.0005,
+    dropped_ticks=1,
+    slowed_calls=["processes"],
+)
+
+
+def test_what_sampling_cost_and_did_is_told():
+    told = words(render([SavedRun("x", sampled(COST, control=True))]))
+    assert (
+        "Sampling took 0.200 % of a core, a sweep 1.2 ms (99 % under 2.0 ms); 99 % of sweeps were less than 0.50 ms "
+        "late; 3 ticks were dropped; too slow for every sweep: processes. Steps were 2.00 % longer with it than "
+        "without (95 % interval +2.00 to +2.00 %), by 3 control rounds."
+    ) in told
+
+
+def test_without_a_control_round_the_effect_of_sampling_is_not_known():
+    told = words(render([SavedRun("x", sampled(SamplerCost(cpu_seconds=0.02, sweeps=2), control=False))]))
+    assert "what it did to the training is not known" in told
+    assert "% of a core" not in told
+
+
+def test_the_environment_has_what_was_read_of_the_gpus_folded():
+    gpus = [GpuFacts(id=HOSTILE, name="Test GPU", index=i, power_limit_watts=700.0, cpus=f"{i}") for i in range(2)]
+    system = GpuSystem(nvml="12.1", gpus=gpus, links=[["X", "SYS"], ["SYS", "X"]], p2p=[["X", "OK"], [HOSTILE, "X"]])
+    record = make_record(make_case(device_kind="gpu"))
+    page = render([SavedRun("x", [replace(record, telemetry=replace(record.telemetry, system=system))])])
+    folded = "".join(re.findall(r"<details>.*?</details>", page, flags=re.S))
+    for told in ("power limit", "700 W", "CPUs near it", "GPU 1", "SYS: between NUMA nodes", "P2P"):
+        assert told in folded
+    assert page.count("<script") == 1
 
 
 def test_each_doubt_is_there_once_with_its_cases_and_its_remedy():

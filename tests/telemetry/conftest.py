@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes import nvml
+from tests.fakes import amdsmi, nvml
 from tests.fakes.nvml.scenario import Scenario
 
 
@@ -15,6 +15,14 @@ from tests.fakes.nvml.scenario import Scenario
 def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the fake library."""
     return _build(tmp_path_factory, ())
+
+
+@pytest.fixture(scope="session")
+def fake_amdsmi(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the fake of AMD's library."""
+    if amdsmi.COMPILER is None:
+        pytest.skip("the fake AMD SMI library needs a C compiler (gcc or cc)")
+    return amdsmi.build(tmp_path_factory.mktemp("amdsmi"))
 
 
 @pytest.fixture(scope="session")

@@ -93,7 +93,9 @@ def test_a_round_with_fewer_than_two_samples_has_no_figures():
     got = attributed(
         {"utilization_percent": [50, 50, 50], "energy_joules": [1, 2, 3], "power_watts": [5, 5, 5]}, 0.5, 1.5
     )
-    assert got == RoundTelemetry(index=7, samples=1)
+    few = "too few samples in the round, or a long time without one"
+    reasons = dict.fromkeys(["power_watts", "energy_joules", "utilization_percent"], few)
+    assert got == RoundTelemetry(index=7, samples=1, unavailable=reasons)
 
 
 def test_a_round_without_any_sample_has_no_figures():
@@ -123,6 +125,7 @@ def test_the_drivers_buffer_goes_before_snapshots_where_it_tells_about_all_of_th
     times = [i * SECOND for i in range(8)]
     got = attribute(make_round(1, 5), times, snapshots, SECOND, history=history)
     assert (got.utilization_percent, got.utilization_source) == (pytest.approx(50), "driver's buffer")
+    assert got.unavailable == {}
     got = attribute(make_round(1, 5), times, snapshots, SECOND, history=history[:4])  # only to 2 s
     assert (got.utilization_percent, got.utilization_source) == (pytest.approx(100), "snapshots")
 
@@ -135,6 +138,12 @@ def test_a_byte_counter_grows_between_the_edges_and_has_none_where_it_wrapped():
     got = attributed(good, 1, 3)
     assert got.pcie_tx_bytes == 400  # from 200 to 600
     assert got.pcie_rx_bytes is None
+    assert got.unavailable == {"pcie_rx_bytes": "the counter fell: it wrapped, or was reset"}
+
+
+def test_a_byte_counter_that_was_read_before_the_round_only_says_so():
+    got = attributed({"pcie_tx_bytes": [0, 100, 200, None, None]}, 1, 3)
+    assert got.unavailable == {"pcie_tx_bytes": "the counter was not read at both edges"}
 
 
 def test_throttle_time_is_by_cause_and_a_counter_that_stands_still_says_none():
@@ -154,6 +163,7 @@ def test_monitoring_counts_where_its_edges_are_the_rounds(start: float, end: flo
     one = Gpm(start_ns=int(start * SECOND), end_ns=int(end * SECOND), values={"sm_active_percent": 70})
     got = attribute(make_round(1, 3), [], {}, SECOND, gpm=[one])
     assert got.gpm == ({"sm_active_percent": 70} if taken else {})
+    assert ("gpm" in got.unavailable) is not taken
 
 
 def test_xids_belong_to_the_round_that_they_fell_into():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -58,6 +59,19 @@ def test_each_sweep_tells_about_the_time_since_the_one_before(root: Path):
     assert source.sweep()[0].values["utilization_percent"] == 100
     write_ticks(root, "110 0 0 110 0 0 0 0 0 0")
     assert source.sweep()[0].values["utilization_percent"] == 0
+
+
+def test_each_core_of_a_share_has_its_mean_between_two_edges(root: Path):
+    source = CpuSource([ONE_CORE, PACKAGE], root)
+    source.sweep(edge=True)
+    write_ticks(root, "130 0 0 130 0 0 0 0 0 0", "110 0 0 130 0 0 0 0 0 0")
+    source.sweep()
+    write_ticks(root, "190 0 0 110 0 0 0 0 0 0", "110 0 0 190 0 0 0 0 0 0")
+    one_core, package = source.sweep(edge=True)
+    assert one_core.gpm is None  # its utilisation is that of its core
+    assert package.gpm is not None
+    # core 0: 90 of 100 ticks; core 2: 10 of 100.
+    assert package.gpm.values == {"core_0_utilization_percent": 90, "core_2_utilization_percent": 10}
 
 
 def test_a_sweep_within_one_tick_of_the_clock_has_no_utilisation(root: Path):
@@ -131,6 +145,15 @@ def test_a_core_that_goes_offline_gives_no_utilisation_from_then_on(root: Path):
 
 def test_a_machine_without_proc_has_a_reason(tmp_path: Path):
     assert "/proc/stat" in (CpuSource([ONE_CORE], tmp_path).header().reason or "")
+
+
+def test_the_temperature_is_that_of_the_hottest_package(root: Path, monkeypatch: pytest.MonkeyPatch):
+    readings = [SimpleNamespace(current=61.0), SimpleNamespace(current=74.5)]
+    monkeypatch.setattr(
+        "psutil.sensors_temperatures", lambda: {"nvme": [SimpleNamespace(current=90.0)], "k10temp": readings}
+    )
+    (sample,) = CpuSource([ONE_CORE], root).sweep()
+    assert sample.values["temperature_celsius"] == 74.5
 
 
 def test_host_memory_in_use_is_between_nothing_and_all(root: Path):

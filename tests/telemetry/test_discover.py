@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gpubench.harness.gang.local import visibility
+from gpubench.spec.record import GpuProcess
 from gpubench.telemetry import nvml as telemetry_nvml
 from gpubench.telemetry.nvml import discover
 from tests.fakes.nvml import GIB, gpu
+from tests.fakes.nvml.scenario import Scenario
 from tests.telemetry.helpers import loading
 
 
@@ -53,6 +57,13 @@ def test_indices_count_in_pci_order(fake_nvml: Path, monkeypatch: pytest.MonkeyP
         assert discover().devices == [gpu(3)]
 
 
+def test_indices_count_by_bus_also_where_the_driver_counts_otherwise(fake_nvml: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
+    scenario = Scenario({"count": 3}).but_each("bus", [0x90, 0x10, 0x20])
+    with loading(fake_nvml, scenario):
+        assert discover().devices == [scenario.device(1), scenario.device(0)]
+
+
 def test_hiding_all_devices_is_said(fake_nvml: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with loading(fake_nvml, count=4):
@@ -79,6 +90,29 @@ def test_a_gpu_that_may_not_be_opened_does_not_hide_the_others(fake_nvml: Path):
 def test_a_gpu_in_mig_mode_is_named_as_a_problem(fake_nvml: Path):
     with loading(fake_nvml, mig=1):
         assert "MIG" in discover().problems[gpu(0).id]
+
+
+def test_numbers_that_are_no_process_are_left_out(fake_nvml: Path):
+    # As drivers R535.43 to 535.86 scramble the list.
+    with loading(fake_nvml, processes="0 5,4294967295 7,77 1073741824"):
+        system = discover().system
+    assert system is not None
+    assert system.gpus[0].processes == [GpuProcess(pid=77, memory_bytes=GIB)]
+
+
+def test_a_driver_before_r510_tells_processes_by_its_older_call(library_of: Callable[[Scenario], Path]):
+    scenario = Scenario.load("v100_old_driver").but(processes="77 1073741824")
+    with loading(library_of(scenario), scenario):
+        system = discover().system
+    assert system is not None
+    assert [gpu.processes for gpu in system.gpus] == [[GpuProcess(pid=77, memory_bytes=GIB)]] * 2
+
+
+def test_ranks_count_gpus_as_nvml_does_unless_the_user_wants_another_order(monkeypatch: pytest.MonkeyPatch):
+    shown = {"CUDA_VISIBLE_DEVICES": f"{gpu(3).id},{gpu(1).id}"}
+    assert visibility([gpu(3), gpu(1)]) == shown | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    assert visibility([gpu(3), gpu(1)]) == shown | {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}
 
 
 def test_a_driver_that_does_not_match_is_a_reason(fake_nvml: Path):

@@ -12,7 +12,7 @@ from gpubench.spec.case import Device
 from gpubench.spec.record import DeviceTelemetry
 from gpubench.telemetry.nvml import discover
 from gpubench.telemetry.sampler import Sampler
-from tests.fakes.nvml import GIB, gpu
+from tests.fakes.nvml import gpu
 from tests.fakes.nvml.scenario import Scenario
 from tests.telemetry.helpers import loading, wait_until
 
@@ -93,7 +93,7 @@ def test_mig_instances_are_found_as_devices(
     assert [device.id for device in view.devices] == ids
     for device in view.devices:
         if device.id in INSTANCES:
-            assert device.memory_bytes == 40 * GIB
+            assert device.memory_bytes == 40192 * 2**20
             assert device.name.endswith("MIG 3g.40gb")
 
 

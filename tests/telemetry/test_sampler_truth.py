@@ -196,6 +196,10 @@ def test_a_gpu_in_mig_mode_has_no_figures_that_belong_to_the_whole_gpu(sampled: 
             "power_watts",
             "power_average_watts",
             "energy_joules",
+            "pcie_tx_bytes",
+            "pcie_rx_bytes",
+            "nvlink_tx_bytes",
+            "nvlink_rx_bytes",
         }
         assert device.rounds[0].utilization_percent is None
 

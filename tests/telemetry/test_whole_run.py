@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpubench import store
+from gpubench.files import store
 from tests.fakes import nvml
 from tests.fakes.nvml.scenario import Scenario
 

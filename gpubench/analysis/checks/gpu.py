@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gpubench.analysis.checks.limits import (
+    BUSY_PERCENT,
+    CLOCK_HELD,
     ENERGY_MARGIN,
     FOREIGN_MEMORY_BYTES,
     FOREIGN_UTILIZATION_PERCENT,
@@ -16,6 +18,7 @@ from gpubench.spec.record import Check, DeviceTelemetry, GpuFacts, RoundTelemetr
 UNTOUCHED_NS = 1_200_000_000  # a framework takes longer to import; and the driver's mean over 1 s forgets by then
 # What holds a clock down and is no fault: a power limit is how a loaded data-centre GPU is meant to run.
 FAULTS = ("thermal", "board_limit", "reliability")
+SETTINGS = {"application clocks", "display clocks"}
 FAULT_REASONS = {"hardware slowdown", "thermal (software)", "thermal (hardware)", "power brake"}
 
 
@@ -47,8 +50,8 @@ def _joined(record: RunRecord) -> Iterator[Check]:
     """Another process came while the rounds ran: ours are all there before the first one."""
     told = []
     for device in _gpus(record):
-        counts = [each.processes for each in device.rounds if each.processes is not None]
-        if counts and max(counts) > counts[0]:
+        if rounds_joined(device):
+            counts = [each.processes for each in device.rounds if each.processes is not None]
             told.append(f"{device.id}: {max(counts)} processes held it, {counts[0]} in the first round")
     if told:
         yield Check(
@@ -57,6 +60,12 @@ def _joined(record: RunRecord) -> Iterator[Check]:
             message="; ".join(told),
             remedy="stop the other processes (`nvidia-smi` lists them), or choose devices that nobody else uses",
         )
+
+
+def rounds_joined(device: DeviceTelemetry) -> list[int]:
+    """The rounds, by index, in which more processes held the device than in the first one."""
+    counts = [(each.index, each.processes) for each in device.rounds if each.processes is not None]
+    return [index for index, count in counts if count > counts[0][1]]
 
 
 def _throttled(record: RunRecord) -> Iterator[Check]:
@@ -95,6 +104,26 @@ def _power_limited(record: RunRecord) -> Iterator[Check]:
             message=f"{id} ran at its power limit in {100 * share:.0f} % of the timed rounds",
             remedy="compare only with devices of the same power limit",
         )
+
+
+def _clock_held(record: RunRecord) -> Iterator[Check]:
+    """A locked clock (`nvidia-smi -lgc`) shows in nothing that the driver tells but in the clock itself."""
+    for device in _gpus(record):
+        facts = _facts(record, device)
+        busy = [each for each in device.rounds if (each.utilization_percent or 0) > BUSY_PERCENT]
+        clocks = [each.sm_clock_mhz for each in busy if each.sm_clock_mhz is not None]
+        held = any(set(each.clock_event_reasons) - SETTINGS or any(each.throttle_ns.values()) for each in busy)
+        if facts is None or not facts.sm_clock_max_mhz or not clocks or held:
+            continue
+        if max(clocks) < CLOCK_HELD * facts.sm_clock_max_mhz:
+            yield Check(
+                name="clock_held_down",
+                severity="warning",
+                message=f"the clock of {device.id} was {max(clocks):.0f} MHz of {facts.sm_clock_max_mhz}, and neither "
+                "power nor heat held it down: it is locked, or set lower",
+                remedy=f"`sudo nvidia-smi -i {facts.index} -rgc` unlocks it, `-rac` undoes application clocks",
+            )
+            return
 
 
 def _link(record: RunRecord) -> Iterator[Check]:
@@ -211,6 +240,7 @@ DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
     _joined,
     _throttled,
     _power_limited,
+    _clock_held,
     _link,
     _device_errors,
     _utilization,

@@ -36,3 +36,8 @@ FOREIGN_MEMORY_BYTES = 512 << 20
 # An energy counter and the mean power of one GPU may differ by this: some parts sample power in a quarter of the time
 # only (Yang et al. 2023, arXiv 2312.02741).
 ENERGY_MARGIN = 0.20
+
+# Of its highest clock, under which a busy GPU is held down by something. GeForce cards never reach the highest that
+# their driver names: 2520 of 3105 MHz is the boost clock of an RTX 4090.
+CLOCK_HELD = 0.75
+BUSY_PERCENT = 90.0

@@ -165,10 +165,17 @@ def by_rank(record: RunRecord, name: str) -> list[float]:
 
 
 def _differ(found: set[str], asked: set[str]) -> bool:
-    """A framework that names GPUs by PCI address, or a hand-made record, says nothing against a UUID but how many."""
+    """A framework that names GPUs by PCI address, or a hand-made record, says nothing against a UUID but how many.
+
+    CUDA does not say whether a UUID is a GPU's or a MIG instance's, so that a framework may call both GPU.
+    """
     if {_grammar(name) for name in found} == {_grammar(name) for name in asked}:
-        return found != asked
+        return {_uuid(name) for name in found} != {_uuid(name) for name in asked}
     return len(found) != len(asked)
+
+
+def _uuid(name: str) -> str:
+    return name.removeprefix("GPU-").removeprefix("MIG-")
 
 
 def _grammar(name: str) -> str:

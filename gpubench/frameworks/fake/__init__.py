@@ -28,6 +28,7 @@ FRAMEWORK = Framework(
     distribution="",
     environment=environment,
     workloads=dict.fromkeys(("mlp", "resnet20", "resnet50"), "workloads.known"),
+    on_amd=True,
     hidden=True,
     strategies=(
         Strategy(name="single", summary="one device", module="one_process", max_devices=1),

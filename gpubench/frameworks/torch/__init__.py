@@ -11,6 +11,7 @@ def environment(place: Place) -> dict[str, str]:
     if place.device_kind == "cpu":
         threads = str(len(place.cores))
         variables |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "CUDA_VISIBLE_DEVICES": ""}
+        variables |= {"HIP_VISIBLE_DEVICES": "-1"}  # CUDA's empty one hides nothing from HIP
         variables |= {"GLOO_SOCKET_IFNAME": "lo"}  # else gloo looks the host name up, which a laptop may not resolve
     return variables
 
@@ -23,6 +24,7 @@ FRAMEWORK = Framework(
     distribution="torch",
     environment=environment,
     precisions={"cpu": ("fp32", "bf16"), "gpu": ("fp32", "tf32", "bf16")},
+    on_amd=True,
     workloads={name: f"workloads.{name}" for name in ("mlp", "resnet20", "resnet50")},
     strategies=(
         Strategy(name="single", summary="one device", module="single", max_devices=1),

@@ -18,11 +18,13 @@ def take(case: Case, place: Place) -> None:
     if place.device_kind == "cpu":
         torch.set_num_threads(len(place.cores))
     else:
+        if not torch.cuda.is_available():
+            raise RuntimeError("this PyTorch finds no GPU: a CPU build, or one for another vendor's GPUs")
         torch.cuda.set_device(devices(place)[0])
 
 
 def devices(place: Place) -> list[torch.device]:
-    """This process's devices. CUDA sees all devices of the case, in the case's order."""
+    """This process's devices. CUDA, or HIP under its name, sees all devices of the case, in the case's order."""
     if place.device_kind == "cpu":
         return [torch.device("cpu")] * len(place.devices)
     return [torch.device("cuda", place.all_devices.index(device)) for device in place.devices]
@@ -50,17 +52,31 @@ def parameters_of(model: torch.nn.Module) -> list:
 def observed(place: Place) -> list[str]:
     """Device ids as this process finds them bound, not as it was told."""
     if place.device_kind == "gpu":
-        return [f"GPU-{torch.cuda.get_device_properties(device).uuid}" for device in devices(place)]
+        return [gpu_id(torch.cuda.get_device_properties(device)) for device in devices(place)]
     bound = tuple(sorted(os.sched_getaffinity(0)))
     return [d.id for d in place.devices] if bound == place.cores else [share_id(bound)]
+
+
+def gpu_id(properties) -> str:
+    """The GPU's UUID. HIP has the 16 letters of ROCm's (HSA_AMD_AGENT_INFO_UUID) where CUDA has 16 bytes."""
+    if torch.version.hip:
+        return f"GPU-{bytes(properties.uuid.bytes).decode(errors='replace').lower()}"
+    return f"GPU-{properties.uuid}"
 
 
 def versions() -> dict[str, str]:
     found = {"torch": torch.__version__ + (" (debug build)" if torch.version.debug else "")}
     if torch.version.cuda:
         found |= {"cuda_runtime": torch.version.cuda}
+    if torch.version.hip:
+        found |= {"hip_runtime": torch.version.hip}
     if torch.cuda.is_available():
-        found |= {"cudnn": str(torch.backends.cudnn.version()), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+        # AMD's own answer where PyTorch asks for NVIDIA's.
+        kernels, collectives = ("miopen", "rccl") if torch.version.hip else ("cudnn", "nccl")
+        found |= {
+            kernels: str(torch.backends.cudnn.version()),
+            collectives: ".".join(map(str, torch.cuda.nccl.version())),
+        }
     return found
 
 
@@ -81,11 +97,11 @@ def discover() -> dict:
     found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     return {
         "version": torch.__version__,
-        "gpus": [{"name": gpu.name, "id": f"GPU-{gpu.uuid}", "memory_bytes": gpu.total_memory} for gpu in found],
+        "gpus": [{"name": gpu.name, "id": gpu_id(gpu), "memory_bytes": gpu.total_memory} for gpu in found],
         "details": {
             "torch.cuda.is_available": torch.cuda.is_available(),
             "torch.cuda.device_count": torch.cuda.device_count(),
-            "built for CUDA": torch.version.cuda or "no: a CPU build",
+            "built for CUDA": torch.version.cuda or f"no: {'a ROCm' if torch.version.hip else 'a CPU'} build",
             "collectives": ", ".join(
                 name
                 for name, there in {

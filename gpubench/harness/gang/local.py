@@ -21,6 +21,7 @@ import psutil
 import gpubench
 from gpubench.harness.gang.launch import GangError, Launch
 from gpubench.harness.outcomes import Ending, garbled, judge
+from gpubench.spec.case import Device
 from gpubench.spec.messages import MESSAGE_FD_VARIABLE, Failed, Order, Report, from_line, to_line
 from gpubench.spec.record import Phase
 
@@ -50,6 +51,17 @@ def interrupts_deferred() -> Iterator[None]:
             signal.raise_signal(number)
 
 
+def visibility(gpus: Sequence[Device]) -> dict[str, str]:
+    """The variables that show a rank the GPUs of its case, in the case's order, and no other, of no other vendor."""
+    ids = ",".join(gpu.id for gpu in gpus)
+    if gpus[0].vendor == "amd":
+        # HIP counts among what ROCm's own variable left, and reads CUDA's where its own is empty.
+        numbers = ",".join(map(str, range(len(gpus))))
+        return {"ROCR_VISIBLE_DEVICES": ids, "HIP_VISIBLE_DEVICES": numbers, "CUDA_VISIBLE_DEVICES": ""}
+    order = os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    return {"CUDA_DEVICE_ORDER": order, "CUDA_VISIBLE_DEVICES": ids}
+
+
 class Rank:
     """One process: its orders, its messages, and its log."""
 
@@ -64,8 +76,7 @@ class Rank:
         os.set_blocking(messages, False)
         environment = {**os.environ, MESSAGE_FD_VARIABLE: str(theirs), "PYTHONUNBUFFERED": "1"}
         if launch.case.device_kind == "gpu":
-            environment["CUDA_DEVICE_ORDER"] = os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(device.id for device in launch.devices)
+            environment |= visibility(launch.devices)
         try:
             with log.open("wb") as output:
                 self.process = subprocess.Popen(

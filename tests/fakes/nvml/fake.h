@@ -19,6 +19,7 @@ typedef struct gpu {
     struct gpu *parent;
     long calls, n_intervals;
     double load_period, busy_share, *intervals;
+    double mib, used_mib; /* of an instance */
     double idle_watts, busy_watts, window, refresh, reset_at;
     double pcie_tx, pcie_rx, nvlink_tx, nvlink_rx, throttle_power, throttle_thermal;
     int garbage, has_errors, architecture, power_is_average, n_links, links_are_five, has_energy, field_errors[256];

@@ -8,7 +8,7 @@ typedef struct { Uint gpu, memory; } Utilization;
 typedef struct { Ulong total, free, used; } Memory;
 typedef struct { Uint version; Ulong total, reserved, free, used; } Memory2;
 typedef struct { Uint version, sensor; int celsius; } Temperature;
-typedef struct { double time, busy; } *GpmSample;
+typedef struct { double time, busy; int is_part, is_garbage; } *GpmSample;
 typedef struct { Uint id; Return result; double value; char *names[3]; } GpmMetric;
 typedef struct { Uint version, n; GpmSample first, second; GpmMetric metrics[]; } GpmMetrics;
 typedef struct { Uint version, supported; } GpmSupport;
@@ -37,8 +37,10 @@ FUNCTION(nvmlDeviceGetSamples, g, Gpu g, Uint type, Ulong last_us, Uint *value_t
     PART(g)
     if (type != 1 || !number(g, "samples", 1)) return type == 1 ? NOT_FOUND : NOT_SUPPORTED;
     const char *clock = text(g, "samples_clock", "boottime");
-    double ahead = now(!strcmp(clock, "realtime") ? CLOCK_REALTIME : !strcmp(clock, "boottime") ? CLOCK_BOOTTIME : CLOCK_MONOTONIC)
-        - now(CLOCK_MONOTONIC), end = stepped(now(CLOCK_MONOTONIC), g->window);
+    int is_real = !strcmp(clock, "realtime"), is_boot = !strcmp(clock, "boottime"), is_unknown = !strcmp(clock, "unknown");
+    double ahead = now(is_real ? CLOCK_REALTIME : is_boot ? CLOCK_BOOTTIME : CLOCK_MONOTONIC) - now(CLOCK_MONOTONIC);
+    double end = stepped(now(CLOCK_MONOTONIC), g->window);
+    if (is_unknown) ahead = 1e6;
     Uint room = *n, found = 0;
     *value_type = 1;
     *n = 100;
@@ -53,17 +55,17 @@ FUNCTION(nvmlDeviceGetSamples, g, Gpu g, Uint type, Ulong last_us, Uint *value_t
     *n = found;
     return found ? OK : NOT_FOUND; }
 
-static double total(Gpu g) { return number(g, "memory_gib", 80) * GIB; }
-static double used(Gpu g) { return number(g, "used_gib", 2 + g->number) * GIB; }
+static double total(Gpu g) { return g->parent ? g->mib * MIB : number(g, "memory_gib", 80) * GIB; }
+static double used(Gpu g) { return g->parent ? g->used_mib * MIB : number(g, "used_gib", 2 + g->number) * GIB; }
 static double reserved(Gpu g) { return number(g, "reserved_gib", 1) * GIB; }
 FUNCTION(nvmlDeviceGetMemoryInfo, g, Gpu g, Memory *memory)
-    memory->total = g->parent ? number(g, "mig_memory_gib", 40) * GIB : total(g);
+    memory->total = total(g);
     memory->used = used(g) + reserved(g);
     memory->free = memory->total - memory->used;
     return OK; }
 FUNCTION(nvmlDeviceGetMemoryInfo_v2, g, Gpu g, Memory2 *memory)
     if (memory->version != 0x2000028) return VERSION_MISMATCH;
-    memory->total = g->parent ? number(g, "mig_memory_gib", 40) * GIB : total(g);
+    memory->total = total(g);
     memory->reserved = reserved(g);
     memory->used = used(g);
     memory->free = memory->total - memory->reserved - memory->used;
@@ -97,8 +99,9 @@ static Ulong counted(Gpu g, double rate) {
 }
 static Return read_field(Gpu g, Field *f) {
     double t = stepped(now(CLOCK_MONOTONIC), g->refresh);
-    int code = g->field_errors[f->field], linked = g->n_links > 0, five = g->links_are_five;
-    if (code) return code;
+    int linked = g->n_links > 0, five = g->links_are_five;
+    if (f->field == 199 || f->field == 200 || f->field >= 251) abort(); /* their meaning depends on the driver's release */
+    if (g->field_errors[f->field]) return g->field_errors[f->field];
     f->type = 3;
     switch (f->field) {
     case 74: f->value.l = whole(1e6 * g->throttle_power * busy_seconds(g, t)) * 1000; return OK;
@@ -124,31 +127,38 @@ FUNCTION(nvmlDeviceGetFieldValues, g, Gpu g, int n, Field *fields)
     for (int i = 0; i < n; i++) fields[i].result = read_field(g, &fields[i]);
     return OK; }
 
+FUNCTION(nvmlDeviceGetPcieThroughput, g, Gpu g, Uint way, Uint *kilobytes)
+    (void)way; (void)kilobytes; abort(); } /* it takes 20 ms: nobody may call it while something is measured */
 FUNCTION(nvmlDeviceGetPcieReplayCounter, g, Gpu g, Uint *n) *n = counted(g, number(g, "replays_per_second", 0)); return OK; }
 FUNCTION(nvmlDeviceGetTotalEccErrors, g, Gpu g, Uint kind, Uint counter, Ulong *n)
     (void)counter;
     *n = counted(g, number(g, kind ? "uncorrected_per_second" : "corrected_per_second", 0)) + number(g, kind ? "uncorrected" : "corrected", 0);
     return number(g, "ecc", 1) > 0 ? OK : NOT_SUPPORTED; }
 FUNCTION(nvmlDeviceGetRemappedRows, g, Gpu g, Uint *corrected, Uint *uncorrected, Uint *pending, Uint *failed)
-    *corrected = number(g, "remapped", 0); *uncorrected = 0; *pending = number(g, "remap_pending", 0); *failed = 0;
+    *corrected = number(g, "remapped", 0) + counted(g, number(g, "remapped_per_second", 0)); *uncorrected = 0; *pending = number(g, "remap_pending", 0); *failed = 0;
     return g->architecture >= 7 ? OK : NOT_SUPPORTED; }
 
 FUNCTION(nvmlGpmQueryDeviceSupport, g, Gpu g, GpmSupport *support)
     support->supported = number(g, "gpm", g->architecture >= 9); return OK; }
 FUNCTION(nvmlGpmSampleAlloc, NULL, GpmSample *sample) *sample = calloc(1, sizeof **sample); return OK; }
 FUNCTION(nvmlGpmSampleFree, NULL, GpmSample sample) free(sample); return OK; }
-FUNCTION(nvmlGpmSampleGet, g, Gpu g, GpmSample sample)
+static Return take(Gpu g, GpmSample sample) {
+    double time = now(CLOCK_MONOTONIC);
     if (!number(g, "gpm", g->architecture >= 9)) return NOT_SUPPORTED;
-    sample->time = now(CLOCK_MONOTONIC);
-    sample->busy = busy_seconds(g, sample->time);
-    return OK; }
-FUNCTION(nvmlGpmMigSampleGet, g, Gpu g, Uint gpu_instance, GpmSample sample) (void)gpu_instance; return nvmlGpmSampleGet(g, sample); }
+    *sample = (typeof(*sample)){time, busy_seconds(g, time), g->parent != NULL, g->garbage};
+    return OK;
+}
+FUNCTION(nvmlGpmSampleGet, g, Gpu g, GpmSample sample) return g->parent ? INVALID_ARGUMENT : take(g, sample); }
+FUNCTION(nvmlGpmMigSampleGet, g, Gpu g, Uint gpu_instance, GpmSample sample)
+    for (int i = 0; i < n_instances; i++)
+        if (instances[i].parent == g && instances[i].gpu_instance == (int)gpu_instance) return take(&instances[i], sample);
+    return INVALID_ARGUMENT; }
 FUNCTION(nvmlGpmMetricsGet, NULL, GpmMetrics *get)
     double busy = (get->second->busy - get->first->busy) / (get->second->time - get->first->time);
     if (get->second->time - get->first->time < 0.001) return INVALID_ARGUMENT;
     for (Uint i = 0; i < get->n; i++) {
         GpmMetric *m = &get->metrics[i];
-        m->result = OK;
+        m->result = m->id >= 20 && get->second->is_part ? NOT_SUPPORTED : OK; /* links are the whole GPU's */
         switch (m->id) {
         case 2: m->value = 90 * busy; break;          /* SM active */
         case 3: m->value = 60 * busy; break;          /* occupancy */
@@ -159,6 +169,7 @@ FUNCTION(nvmlGpmMetricsGet, NULL, GpmMetrics *get)
         case 60: case 61: m->value = 100e9 / MIB * busy; break; /* NVLink, MiB/s */
         default: m->result = NOT_SUPPORTED;
         }
+        if (get->second->is_garbage) m->value = NAN;
     }
     return OK; }
 
@@ -175,7 +186,8 @@ FUNCTION(nvmlEventSetWait_v2, NULL, EventSet set, Event *event, Uint timeout_ms)
         for (int i = 0; i < set->n; i++)
             if (number(set->gpus[i], "xid", 0) && !set->told[i] && now(CLOCK_MONOTONIC) >= number(set->gpus[i], "xid_at", 0)) {
                 set->told[i] = 1;
-                *event = (Event){set->gpus[i], 8, number(set->gpus[i], "xid", 0), ~0u, ~0u};
+                Uint part = number(set->gpus[i], "xid_instance", ~0u);
+                *event = (Event){set->gpus[i], 8, number(set->gpus[i], "xid", 0), part, ~0u};
                 return OK;
             }
     return TIMEOUT; }

@@ -107,12 +107,13 @@ static void load_gpu(Gpu g) {
             if (*at) at++;
         }
     }
-    /* "PROFILE GI CI MIB" for each instance, between commas */
+    /* "PROFILE GI CI MIB MIB_IN_USE BUSY_SHARE" for each instance, between commas; the share is the GPU's if not there */
     for (const char *at = text(g, "mig_instances", ""); *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] != 0)) {
         Gpu part = &instances[n_instances++];
         *part = *g;
         part->parent = g;
-        sscanf(at, "%*s %d %d", &part->gpu_instance, &part->compute_instance);
+        sscanf(at, "%*s %d %d %lf %lf %lf", &part->gpu_instance, &part->compute_instance, &part->mib, &part->used_mib,
+               &part->busy_share);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "fake.h"
 
 typedef struct { char legacy[16]; Uint domain, bus, device, device_id, subsystem_id; char id[32]; } Pci;
+typedef struct { Uint version; unsigned char cluster[16]; Return status; Uint clique, state, health; } Fabric;
 typedef struct { Uint pid; Ulong memory; Uint gpu_instance, compute_instance; } Process;
 
 EXPORT Return nvmlInitWithFlags(Uint flags) {
@@ -83,7 +84,6 @@ NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, "pcie_max_generation", 5)
 NUMBER(nvmlDeviceGetMaxPcieLinkWidth, "pcie_max_width", 16)
 NUMBER(nvmlDeviceGetGpuMaxPcieLinkGeneration, "pcie_gpu_max_generation", 5)
 NUMBER(nvmlDeviceGetCurrPcieLinkWidth, "pcie_width", 16)
-NUMBER(nvmlDeviceGetNumaNodeId, "numa", 0)
 FUNCTION(nvmlDeviceGetCurrPcieLinkGeneration, g, Gpu g, Uint *value)
     *value = number(g, is_busy(g) ? "pcie_generation" : "pcie_idle_generation", 5); return OK; }
 FUNCTION(nvmlDeviceGetPowerManagementLimitConstraints, g, Gpu g, Uint *least, Uint *most)
@@ -105,15 +105,23 @@ FUNCTION(nvmlDeviceGetClockInfo, g, Gpu g, Uint type, Uint *mhz) return clock_of
 FUNCTION(nvmlDeviceGetMaxClockInfo, g, Gpu g, Uint type, Uint *mhz) return clock_of(g, "max_", type, mhz); }
 FUNCTION(nvmlDeviceGetApplicationsClock, g, Gpu g, Uint type, Uint *mhz) return clock_of(g, "application_", type, mhz); }
 FUNCTION(nvmlDeviceGetDefaultApplicationsClock, g, Gpu g, Uint type, Uint *mhz) return clock_of(g, "default_application_", type, mhz); }
+FUNCTION(nvmlDeviceGetMaxCustomerBoostClock, g, Gpu g, Uint type, Uint *mhz)
+    double set = number(g, "boost_sm_clock_mhz", -2);
+    if (type == 1 && set != -2) { *mhz = set; return set < 0 ? NOT_SUPPORTED : OK; }
+    return clock_of(g, "max_", type, mhz); }
 
-/* "PID BYTES" for each process, between commas */
+/* "PID BYTES" for each process, between commas, with the number of its MIG instance where it has one. */
 static Return processes(Gpu g, const char *key, Uint *n, Process *out) {
     Uint room = *n, found = 0;
-    for (const char *at = text(g, key, ""); *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] != 0), found++)
-        if (out && found < room) {
-            memset(&out[found], 0xff, sizeof *out);
-            sscanf(at, "%u %llu", &out[found].pid, &out[found].memory);
-        }
+    const char *list = now(CLOCK_MONOTONIC) < number(g, "processes_at", 0) ? "" : text(g, key, "");
+    for (const char *at = list; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] != 0)) {
+        Process one;
+        memset(&one, 0xff, sizeof one);
+        sscanf(at, "%u %llu %u", &one.pid, &one.memory, &one.gpu_instance);
+        if (g->parent && one.gpu_instance != (Uint)g->gpu_instance) continue;
+        if (out && found < room) out[found] = one;
+        found++;
+    }
     *n = found;
     return found > room ? TOO_SMALL : OK;
 }
@@ -146,6 +154,23 @@ FUNCTION(nvmlDeviceGetCpuAffinity, g, Gpu g, Uint n, unsigned long *set)
         for (Uint cpu = first; cpu <= last && cpu < 64 * n; cpu++) set[cpu / 64] |= 1ul << cpu % 64;
     }
     return OK; }
+
+/* The NUMA nodes near the GPU, whose memory is the host's. */
+FUNCTION(nvmlDeviceGetMemoryAffinity, g, Gpu g, Uint n, unsigned long *set, Uint scope)
+    double node = number(g, "numa", 0);
+    memset(set, 0, n * sizeof *set);
+    if (scope || node < 0) return NOT_SUPPORTED;
+    set[0] = 1ul << (int)node;
+    return OK; }
+FUNCTION(nvmlDeviceGetGpuFabricInfoV, g, Gpu g, Fabric *fabric)
+    double state = number(g, "fabric_state", -1);
+    if (fabric->version != 0x2000024) return VERSION_MISMATCH;
+    memset(fabric->cluster, 0xfa, sizeof fabric->cluster);
+    fabric->state = state;
+    fabric->status = number(g, "fabric_status", OK);
+    fabric->clique = number(g, "fabric_clique", 0);
+    fabric->health = number(g, "fabric_health", 2); /* bits 0 and 1: 1 is degraded, 2 is not */
+    return state < 0 ? NOT_SUPPORTED : OK; }
 
 /* All links of a GPU go to switches, or in equal parts to the other GPUs. */
 static int has_link(Gpu g, Uint link) { return link < number(g, "nvlinks", 0); }

@@ -64,12 +64,35 @@ class Scenario:
     def devices(self) -> list[Device]:
         return [self.device(number) for number in range(self.count)]
 
+    def instances(self, number: int) -> list[Device]:
+        """The MIG instances of a GPU."""
+        return [self._instance(number, *str(text).split()) for text in self._own(number, "mig_instances", [])]
+
+    @property
+    def usable(self) -> list[tuple[int, Device]]:
+        """What a process can be given, with the number of its GPU: GPUs, or instances where one is cut."""
+        return [(n, each) for n in range(self.count) for each in self.instances(n) or [self.device(n)]]
+
+    def busy_share(self, number: int, id: str) -> float:
+        """Of a GPU, or of one of its instances, over whole periods of the load."""
+        shares = {
+            self._instance(number, *words[:4]).id: float(words[5])
+            for words in (str(text).split() for text in self._own(number, "mig_instances", []))
+            if len(words) > 5
+        }
+        return shares.get(id, self.value(number, "busy_share", 0.1 + 0.09 * (number % 8)))
+
     def busy_seconds(self, number: int, since: float, until: float) -> float:
         return self._busy(number, until) - self._busy(number, since)
 
     def energy_joules(self, number: int, since: float, until: float) -> float:
         idle, busy = self.value(number, "idle_watts", 80), self.value(number, "busy_watts", 500)
         return idle * (until - since) + (busy - idle) * self.busy_seconds(number, since, until)
+
+    def _instance(self, number: int, profile: str, gi: str, ci: str, mib: str, *_: str) -> Device:
+        uuid = f"MIG-{0xA0 + number:08x}-fa4e-4000-{8000 + 10 * int(gi) + int(ci)}-{number:012d}"
+        name = f"{self.device(number).name} MIG {profile}"
+        return Device(kind="gpu", id=uuid, name=name, memory_bytes=int(mib) * 2**20)
 
     def value(self, number: int, name: str, otherwise: float) -> float:
         return float(self._own(number, name, otherwise))
