@@ -223,7 +223,7 @@ class SamplerCost:
 
     cpu_seconds: float
     sweeps: int
-    seconds: float | None = None  # from the first sweep to the last
+    seconds: float | None = None  # over which it took that CPU time, without pauses
     sweep_seconds_p50: float | None = None
     sweep_seconds_p99: float | None = None
     late_seconds_p99: float | None = None

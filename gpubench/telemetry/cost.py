@@ -27,10 +27,13 @@ def cost_of(
     ]
     # A tick was dropped where the next sweep on schedule came two periods later, or more.
     gaps = [(b.time_ns - b.late_ns) - (a.time_ns - a.late_ns) for a, b in steps]
+    looked = [(sweep.time_ns, sweep.cpu_ns) for sweep in sweeps if sweep.cpu_ns is not None] or [(since_ns, 0)]
+    (first_ns, before_ns), (last_ns, after_ns) = looked[0], looked[-1]
+    paused_ns = sum(max(0, min(end, last_ns) - max(start, first_ns)) for start, end in pauses)
     return SamplerCost(
-        cpu_seconds=(sweeps[-1].cpu_ns - sweeps[0].cpu_ns) / 1e9,
+        cpu_seconds=(after_ns - before_ns) / 1e9,
+        seconds=(last_ns - first_ns - paused_ns) / 1e9,
         sweeps=len(sweeps),
-        seconds=sum(b.time_ns - a.time_ns for a, b in steps) / 1e9,
         sweep_seconds_p50=_quantile([sweep.took_ns for sweep in sweeps], 0.5),
         sweep_seconds_p99=_quantile([sweep.took_ns for sweep in sweeps], 0.99),
         late_seconds_p99=_quantile([max(0, sweep.late_ns) for sweep in sweeps], 0.99),

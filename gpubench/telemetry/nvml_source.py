@@ -75,9 +75,21 @@ class NvmlSource:
         slow, rare = edge or now_ns >= self._next_slow_ns, edge or now_ns >= self._next_rare_ns
         self._next_slow_ns = now_ns + SLOW_NS if slow else self._next_slow_ns
         self._next_rare_ns = now_ns + RARE_NS if rare else self._next_rare_ns
+        if not slow:
+            self._ask_fast()
+            return []
         for gpu in self._gpus:
-            gpu.ask(slow, rare, edge)
-        return [sample for gpu in self._gpus for sample in gpu.samples(self._xids)] if slow else []
+            gpu.ask(rare, edge)
+        return [sample for gpu in self._gpus for sample in gpu.samples(self._xids)]
+
+    def _ask_fast(self) -> None:
+        """What is done at every tick, in as few steps as it takes: after a pause each costs several times as much."""
+        before_ns = time.monotonic_ns()
+        for gpu in self._gpus:
+            answers = [(reading, reading.ask(handle)) for handle, reading in gpu.fast]
+            after_ns = time.monotonic_ns()
+            gpu.asked.append(((before_ns + after_ns) // 2, answers))
+            before_ns = after_ns
 
     def close(self) -> None:
         if self._header.reason is None:
@@ -99,10 +111,10 @@ class _Gpu:
         self.slowed: list[str] = []
         self.power_average_seconds: float | None = None
         self.power_limit_watts = or_none(lambda: float(nvml.nvmlDeviceGetEnforcedPowerLimit(self.whole)) / 1e3)
-        self._asked: list[tuple[int, list[tuple[ways.Reading, Any]]]] = []
+        self.asked: list[tuple[int, list[tuple[ways.Reading, Any]]]] = []
         self._at_edge: Gpm | None = None
         self._shared = OF_THE_PARENT if self.whole is not handle or _is_cut(handle) else ()
-        self._fast, self._slow = self._choose()
+        self.fast, self._slow = self._choose()
         self._rare = [one for one in self._slow if one[1].name in RARE]
         self._slow = [one for one in self._slow if one[1].name not in RARE]
         self.instance = (
@@ -117,23 +129,23 @@ class _Gpu:
         if self._history:
             self.methods["utilization_percent"] += ", from the driver's buffer"
 
-    def ask(self, slow: bool, rare: bool, edge: bool) -> None:
+    def ask(self, rare: bool, edge: bool) -> None:
+        """Everything but what comes rarely, and that as well where it is due."""
         before_ns = time.monotonic_ns()
-        answers = [(reading, reading.ask(handle)) for handle, reading in self._fast]
+        answers = [(reading, reading.ask(handle)) for handle, reading in self.fast]
         after_ns = time.monotonic_ns()
         if edge:
             self._at_edge = self._gpm.edge()
-        if slow:
-            answers += [(reading, reading.ask(handle)) for handle, reading in self._slow]
-            after_ns = after_ns if self._fast else time.monotonic_ns()
+        answers += [(reading, reading.ask(handle)) for handle, reading in self._slow]
+        after_ns = after_ns if self.fast else time.monotonic_ns()
         if rare:
             answers += [(reading, reading.ask(handle)) for handle, reading in self._rare]
-        self._asked.append(((before_ns + after_ns) // 2, answers))
+        self.asked.append(((before_ns + after_ns) // 2, answers))
 
     def samples(self, xids: Xids) -> list[Sample]:
         """Of all that was asked since the last call; the newest has what does not come at every sweep."""
         samples = []
-        for time_ns, answers in self._asked:
+        for time_ns, answers in self.asked:
             values: dict[str, float | None] = {}
             problems: dict[str, str] = {}
             for reading, answer in answers:
@@ -143,7 +155,7 @@ class _Gpu:
             problems["gpm"] = problem
         history = self._history.drain(samples[-1].values.get("utilization_percent")) if self._history else ()
         samples[-1] = samples[-1]._replace(history=history, gpm=self._at_edge, xids=xids.take(self.id))
-        self._asked, self._at_edge = [], None
+        self.asked, self._at_edge = [], None
         return samples
 
     def _choose(self) -> tuple[list[tuple[Any, ways.Reading]], list[tuple[Any, ways.Reading]]]:

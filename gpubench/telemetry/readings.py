@@ -39,12 +39,15 @@ class Window:
 
 @dataclass(frozen=True)
 class Sweep:
-    """One sweep over all devices: when it began, how long it took, how late it was, the process's CPU time so far."""
+    """One sweep over all devices: when it began, how long it took, how late it was.
+
+    `cpu_ns` is the process's CPU time so far, None where it was not looked at.
+    """
 
     time_ns: int
     took_ns: int
     late_ns: int
-    cpu_ns: int
+    cpu_ns: int | None = None
 
 
 @dataclass(frozen=True)
