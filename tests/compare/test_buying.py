@@ -6,7 +6,7 @@ import pytest
 
 from gpubench.analysis import quantities
 from gpubench.analysis.compare import Side, side_of
-from gpubench.buying import read_mix, read_prices
+from gpubench.cli.buying import read_mix, read_prices
 from gpubench.spec.errors import UsageError
 from tests.builders import make_case, make_launches
 

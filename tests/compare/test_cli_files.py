@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gpubench import cli_files
-from gpubench.cli import Commands
+from gpubench.cli import commands_on_files
+from gpubench.cli.commands import Commands
 from gpubench.spec.record import to_json
 from tests.builders import make_case, make_launches, make_machine
 
@@ -26,7 +26,9 @@ def save(path: Path, rates, **changes) -> Path:
 @pytest.fixture
 def gpubench(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    group = Commands(commands=[cli_files.compare, cli_files.pack, cli_files.unpack, cli_files.export])
+    group = Commands(
+        commands=[commands_on_files.compare, commands_on_files.pack, commands_on_files.unpack, commands_on_files.export]
+    )
 
     def run(*words: str) -> Result:
         return CliRunner(env={"COLUMNS": "200"}).invoke(group, list(words))
@@ -125,7 +127,7 @@ def test_comparing_needs_no_driver_and_no_framework(tmp_path):
     for name in ("a", "b"):
         save(tmp_path / f"{name}.jsonl", STEADY)
     program = (
-        "import sys; from pathlib import Path; from gpubench import comparing\n"
+        "import sys; from pathlib import Path; from gpubench.cli import comparing\n"
         "comparing.as_json(comparing.run(['a.jsonl', 'b.jsonl'], Path('results')))\n"
         "print(sorted({'pynvml', 'psutil', 'torch', 'tensorflow', 'mxnet', 'jax'} & set(sys.modules)))"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubench.buying import read_mix, read_prices
+from gpubench.cli.buying import read_mix, read_prices
 from gpubench.exporting.tables import exported
 from gpubench.report.compare_words import FORMULAS
 from tests.builders import make_run

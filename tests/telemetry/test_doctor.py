@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubench import checkup
+from gpubench.cli import checkup
 from gpubench.spec.errors import GpubenchError
 from gpubench.telemetry import doctor, recording
 from gpubench.telemetry.nvml import NvmlView, discover

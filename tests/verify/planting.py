@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubench import verifying
+from gpubench.cli import verifying
 from gpubench.harness import registry
 from gpubench.harness.interpreters import Interpreters
 from gpubench.spec.framework import Framework

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpubench import verifying
+from gpubench.cli import verifying
 from gpubench.files import verified
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.machine import physical_cores

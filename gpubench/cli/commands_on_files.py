@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from gpubench.comparing import Compared
+    from gpubench.cli.comparing import Compared
 
 RESULTS = click.option(
     "--results",
@@ -45,7 +45,7 @@ def compare(
       gpubench compare vendor_a/ vendor_b/ --prices prices.toml --mix mix.toml -o compare.html
       gpubench compare last_month last_night --fail-if-slower 3%
     """
-    from gpubench import comparing
+    from gpubench.cli import comparing
     from gpubench.files.untrusted import inert, may_write
 
     if output is not None:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpubench import buying
 from gpubench.analysis.compare import Pair, compare, side_of, slower_than
 from gpubench.analysis.study import Study, study
+from gpubench.cli import buying
 from gpubench.files import reading
 from gpubench.files.reading import Read
 from gpubench.files.untrusted import inert

@@ -1,4 +1,4 @@
-"""The `gpubench` command. Results go to standard output, progress and errors to standard error.
+"""The commands of `gpubench`. Results go to standard output, progress and errors to standard error.
 
 Exit codes: 0 done; 1 a case failed or a check said no; 2 wrong usage; 3 nothing could run.
 What a command needs is imported inside it, so that `gpubench --help` and `gpubench list` start at once.
@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from gpubench import __version__, cli_files
-from gpubench.cli_files import RESULTS
+from gpubench import __version__
+from gpubench.cli import commands_on_files
+from gpubench.cli.commands_on_files import RESULTS
 from gpubench.spec.errors import GpubenchError, UsageError
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def list_(word: str | None, as_json: bool) -> None:
       gpubench list
       gpubench list multi_gpu_model
     """
-    from gpubench import listing
+    from gpubench.cli import listing
 
     click.echo(listing.as_json(word) if as_json else listing.as_text(word))
 
@@ -153,7 +154,7 @@ def doctor(as_json: bool, record: Path | None, pythons: tuple[str, ...]) -> None
     Example:
       gpubench doctor
     """
-    from gpubench import checkup
+    from gpubench.cli import checkup
     from gpubench.harness import registry
     from gpubench.harness.interpreters import Interpreters
 
@@ -322,7 +323,7 @@ def verify(results: Path, pythons: tuple[str, ...], **options: Any) -> None:
     Example:
       gpubench verify --frameworks torch --devices 1,2
     """
-    from gpubench import verifying
+    from gpubench.cli import verifying
     from gpubench.harness import registry
     from gpubench.harness.interpreters import Interpreters
 
@@ -517,9 +518,5 @@ def _interrupt(signum: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-for command in (cli_files.compare, cli_files.pack, cli_files.unpack, cli_files.export):
+for command in (commands_on_files.compare, commands_on_files.pack, commands_on_files.unpack, commands_on_files.export):
     main.add_command(command)
-
-
-if __name__ == "__main__":
-    main()

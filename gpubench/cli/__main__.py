@@ -1,0 +1,3 @@
+from gpubench.cli.commands import main
+
+main()
