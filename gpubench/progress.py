@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
@@ -29,6 +31,8 @@ WORDS: dict[str, str] = {
 TIMED = ("warm_up", "round")
 REDRAW_SECONDS = 1.0
 GIB = 2**30
+GAP = 2  # between columns
+NARROWEST_NAME = 12  # of a device, where the terminal is narrow
 
 Values = Mapping[str, float | None]  # of a device, by metric
 Readings = Callable[[], Mapping[str, Values]]  # the sampler's newest, by device id
@@ -43,7 +47,7 @@ class LineProgress:
         self.total = total
         self.done = 0
         self._began = self._launch_began = self._finished = time.monotonic()
-        self._stream = stream or sys.stderr
+        self._stream = stream or sys.stderr or io.StringIO()  # None where the shell has closed it
         self._write = write or self._print
 
     def __enter__(self) -> Self:
@@ -129,6 +133,7 @@ class LiveProgress(LineProgress):
     def __enter__(self) -> Self:
         with contextlib.suppress(OSError):
             self._live.start()
+            self._live.console.show_cursor()  # a run that is stopped (Ctrl-Z) or killed leaves the terminal as it was
         self._ticking.start()
         return self
 
@@ -160,7 +165,7 @@ class LiveProgress(LineProgress):
 
     def _print_above(self, text: str) -> None:
         with contextlib.suppress(OSError):
-            self._live.console.print(text, markup=False, soft_wrap=True)
+            self._live.console.print(text, markup=False, emoji=False, soft_wrap=True)
             self._live.refresh()
 
     def _screen(self) -> RenderableType:
@@ -178,33 +183,48 @@ class LiveProgress(LineProgress):
         seconds = time.monotonic() - self._launch_began
         return Group(
             Text(f"{head} ({seconds:.0f} s{rest})", no_wrap=True, overflow="ellipsis"),
-            device_table(self._launch.devices, self.readings()),
+            device_table(self._launch.devices, self.readings(), self._live.console.width),
         )
 
 
-def device_table(devices: Sequence[Device], newest: Mapping[str, Values]) -> RenderableType:
-    """A line for each device; what it does not tell, or has not yet told, is a dash."""
+def device_table(devices: Sequence[Device], newest: Mapping[str, Values], width: int) -> RenderableType:
+    """A line for each device, with the columns that fit; what it does not tell, or has not yet told, is a dash."""
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for name in ("device", "busy", "memory", "power", "temp.", "clock"):
-        table.add_column(name, justify="left" if name == "device" else "right", no_wrap=True, header_style="dim")
+    rows = [("device", "busy", "memory", "power", "temp.", "clock")]
     for device in devices:
         values = newest.get(device.id, {})
-        table.add_row(
-            printable(f"{device.id} {device.name}" if device.kind == "cpu" else f"{device.id[:12]} {device.name}"),
-            _shown(values, "utilization_percent", lambda percent: f"{percent:.0f} %"),
-            _shown(values, "memory_used_bytes", _gib_of(device.memory_bytes)),
-            _shown(values, "power_watts", lambda watts: f"{watts:.0f} W"),
-            _shown(values, "temperature_celsius", lambda celsius: f"{celsius:.0f} °C"),
-            _shown(values, "sm_clock_mhz", lambda mhz: f"{mhz:.0f} MHz"),
+        rows.append(
+            (
+                printable(f"{device.id} {device.name}" if device.kind == "cpu" else f"{device.id[:12]} {device.name}"),
+                _shown(values, "utilization_percent", lambda percent: f"{percent:.0f} %"),
+                _shown(values, "memory_used_bytes", _gib_of(device.memory_bytes)),
+                _shown(values, "power_watts", lambda watts: f"{watts:.0f} W"),
+                _shown(values, "temperature_celsius", lambda celsius: f"{celsius:.0f} °C"),
+                _shown(values, "sm_clock_mhz", lambda mhz: f"{mhz:.0f} MHz"),
+            )
         )
+    widths = [max(map(len, column)) + GAP for column in zip(*rows, strict=True)]
+    fitting = [*accumulate([min(widths[0], NARROWEST_NAME + GAP), *widths[1:]])]
+    n = max(1, sum(end <= width + GAP for end in fitting))
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
+    for name in rows[0][:n]:
+        table.add_column(
+            name,
+            justify="left" if name == "device" else "right",
+            no_wrap=True,
+            header_style="dim",
+            max_width=width - sum(widths[1:n]) if name == "device" else None,
+        )
+    for row in rows[1:]:
+        table.add_row(*map(Text, row[:n]))  # no markup: a name may hold anything
     return table
 
 
-def for_terminal(stream: TextIO) -> bool:
-    """Whether lines can be rewritten there."""
-    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+def for_terminal(stream: TextIO | None) -> bool:
+    """Whether lines can be rewritten there; where the shell has closed it (2>&-), it is None."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
 
 
 def _shown(values: Values, metric: str, words: Callable[[float], str]) -> str:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -36,9 +37,9 @@ def launch_on(*devices: Device) -> Launch:
     )
 
 
-def table(newest: dict[str, dict[str, float | None]]) -> list[str]:
-    console = Console(file=io.StringIO(), width=100)
-    console.print(progress.device_table([GPU], newest))
+def table(newest: dict[str, dict[str, float | None]], width: int = 100, device: Device = GPU) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(progress.device_table([device], newest, width))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
@@ -57,6 +58,34 @@ def test_what_a_device_does_not_tell_is_a_dash_and_no_zero():
     assert re.split(r"\s{2,}", line.strip()) == ["GPU-12345678 Test GPU", "-", "-", "0 W", "-", "-"]
     _, line = table({})
     assert line.count("-") == 1 + 5
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        (60, ["device", "busy", "memory", "power", "temp.", "clock"]),
+        (40, ["device", "busy", "memory"]),
+        (20, ["device", "busy"]),
+        (5, ["devi…"]),
+    ],
+)
+def test_where_it_is_narrow_whole_columns_are_left_out_from_the_right(width, columns):
+    values = {"utilization_percent": 97.4, "memory_used_bytes": 41.25 * 2**30, "power_watts": 612.3}
+    values |= {"temperature_celsius": 61.0, "sm_clock_mhz": 1755.0}
+    head, line = table({GPU.id: values}, width)
+    assert head.split() == columns
+    assert len(line) <= width
+    assert "…" not in line.partition(" 97 %")[2]
+
+
+def test_the_name_of_a_device_is_no_markup():
+    assert "[/b] :x: GPU" in table({}, device=replace(GPU, name="[/b] :x: GPU"))[1]
+
+
+def test_a_stream_that_the_shell_has_closed_is_no_terminal_and_no_error(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert not progress.for_terminal(sys.stderr)
+    progress.LineProgress().note("to nobody")
 
 
 def test_the_screen_stands_still_while_steps_are_timed_and_ticks_while_they_are_not(monkeypatch):
@@ -129,7 +158,9 @@ def test_on_a_terminal_each_gpu_at_work_has_a_line(box, tmp_path):
         )
         assert busy, device.id
     assert re.search(r"measuring, [\d,.]+ samples/s on GPUs", shown)
-    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") > 0, "the cursor is there again"
+    hides, shows = ([each.start() for each in re.finditer(code, shown)] for code in (r"\x1b\[\?25l", r"\x1b\[\?25h"))
+    assert shows, "the cursor is shown"
+    assert all(any(0 < there - gone < 20 for there in shows) for gone in hides), "at once: who kills us leaves it so"
 
 
 def test_elsewhere_there_are_plain_lines(box, tmp_path):

@@ -94,6 +94,54 @@ def test_a_file_that_would_fill_the_memory_is_refused_before_it_is_unpacked(tmp_
         series.restore(replace(TELEMETRY, devices=[], series_file="a.parquet"), tmp_path)
 
 
+@pytest.mark.parametrize("as_dictionary", [True, False])
+def test_a_long_id_in_every_row_is_never_written_out(tmp_path: Path, as_dictionary: bool):
+    n, id = 1_000_000, "x" * 1_000_000  # 1 TB, in a file of a MB
+    ids = arrow.DictionaryArray.from_arrays(arrow.array([0] * n, arrow.int32()), [id])
+    table = arrow.table({"device": ids, "time_ns": arrow.array(range(n)), "power_watts": arrow.array([1.0] * n)})
+    parquet.write_table(table, tmp_path / "a.parquet", compression="zstd", store_schema=as_dictionary)
+    (read,) = series.restore(
+        Telemetry(devices=[DeviceTelemetry(id=id, name="GPU")], series_file="a.parquet"), tmp_path
+    ).devices
+    assert len(read.time_ns) == n
+    assert len(series.renamed(tmp_path / "a.parquet", lambda id: id[:8])) < 2**21
+
+
+def test_ids_that_are_lists_are_refused_by_both_that_read_them(tmp_path: Path):
+    (tmp_path / "a.parquet").write_bytes(parquet_of(device=[["GPU-a"]], time_ns=[1]))
+    for read in (
+        lambda: series.renamed(tmp_path / "a.parquet", str),
+        lambda: series.restore(Telemetry(series_file="a.parquet"), tmp_path),
+    ):
+        with pytest.raises(GpubenchError, match="it has no device and time_ns"):
+            read()
+
+
+def test_a_file_of_other_devices_is_not_this_launchs(tmp_path: Path):
+    kept = series.save(TELEMETRY, tmp_path, "a.parquet")
+    others = replace(kept, devices=[replace(one, id=f"other {one.id}") for one in kept.devices])
+    with pytest.raises(GpubenchError, match="nothing of this launch's devices"):
+        series.restore(others, tmp_path)
+
+
+def test_other_ids_take_the_place_of_each(tmp_path: Path):
+    kept = series.save(TELEMETRY, tmp_path, "a.parquet")
+    (tmp_path / "a.parquet").write_bytes(series.renamed(tmp_path / "a.parquet", lambda id: f"other {id}"))
+    others = replace(kept, devices=[replace(one, id=f"other {one.id}") for one in kept.devices])
+    restored = series.restore(others, tmp_path)
+    assert [one.series for one in restored.devices] == [one.series for one in TELEMETRY.devices]
+
+
+def test_an_interrupted_write_leaves_nothing_behind(tmp_path: Path, monkeypatch):
+    def interrupted(table: object, file: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(series, "_write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        series.save(TELEMETRY, tmp_path, "a.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=300, deadline=None)
 def test_no_damage_to_a_file_is_more_than_a_message(seed: int):

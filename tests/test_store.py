@@ -3,9 +3,11 @@
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,25 @@ def test_a_trace_that_is_gone_costs_the_trace_alone(journal):
     assert [bool(record.telemetry.devices[0].time_ns) for record in run.records] == [False, True]
     assert len(run.warnings) == 1
     assert "launch 1: no trace: Cannot read the series" in run.warnings[0]
+
+
+def test_where_all_traces_are_gone_one_warning_says_so(journal):
+    for launch in range(1, 6):
+        journal.append(make_record(launch=launch, record_id=f"{launch:032}"))
+    shutil.rmtree(journal.path.with_suffix(".series"))
+    (warning,) = store.with_traces(store.load(journal.path)).warnings
+    assert "launch 1: no trace" in warning
+    assert warning.endswith("(so it is with 4 more)")
+
+
+def test_the_series_of_another_launch_are_no_trace_of_this_one(journal):
+    record = make_record(record_id="1" * 32)
+    hour_ns = 3600 * 10**9
+    later = [replace(one, start_ns=one.start_ns + hour_ns, end_ns=one.end_ns + hour_ns) for one in record.rounds]
+    journal.append(replace(record, rounds=later))
+    run = store.with_traces(store.load(journal.path))
+    assert run.records[0].telemetry.devices[0].time_ns == []
+    assert "has no reading from the time of its rounds" in run.warnings[0]
 
 
 def test_series_that_cannot_be_written_apart_stay_in_the_record(journal):

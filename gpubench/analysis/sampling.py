@@ -53,15 +53,19 @@ def sampler_effect(records: Sequence[RunRecord]) -> SamplerEffect | None:
 def _with_over_without(record: RunRecord) -> float | None:
     """A step's time in the rounds next to the control round, over its time in the control round.
 
-    One from each side where there are both, so that steady drift falls out.
+    One from each side where there are both, so that steady drift falls out. None where one of them was not sampled:
+    the sampler may have ended, or hung.
     """
     control = record.telemetry.control
-    if control is None or not record.rounds:
+    if control is None:
         return None
     before = [each for each in record.rounds if each.end_ns <= control.start_ns]
     after = [each for each in record.rounds if each.start_ns >= control.end_ns]
     neighbours = [*before[-1:], *after[:1]]
-    return geometric_mean(map(_step_seconds, neighbours)) / _step_seconds(control) if neighbours else None
+    sampled = {each.index for device in record.telemetry.devices for each in device.rounds if each.samples}
+    if not neighbours or not sampled.issuperset(each.index for each in neighbours):
+        return None
+    return geometric_mean(map(_step_seconds, neighbours)) / _step_seconds(control)
 
 
 def _step_seconds(each: Round) -> float:

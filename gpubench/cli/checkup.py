@@ -14,6 +14,7 @@ import psutil
 
 from gpubench.analysis.checks.environment import harmful
 from gpubench.analysis.checks.limits import LOAD_SEVERE, LOAD_WARNING
+from gpubench.files.untrusted import may_write
 from gpubench.harness import machine, registry
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.outcomes import printable
@@ -95,6 +96,7 @@ def misleads(found: dict[str, Any]) -> bool:
 
 def save_recording(path: Path) -> None:
     """Write what the driver answers to each call, without who the GPUs are. GpubenchError where that cannot be."""
+    may_write(path, (".json",))
     scenario = recording.recorded()
     try:
         path.write_text(json.dumps(scenario, indent=1) + "\n")
@@ -118,24 +120,29 @@ def as_text(found: dict[str, Any]) -> str:
         shares = found["devices"]
         lines.append(f"Measures   CPU shares, not GPUs: up to {len(shares)} of one core ({_ids(shares)})")
     for name, answer in found["frameworks"].items():
-        lines.append("")
-        if "version" not in answer:
-            lines.append(f"{name:<10} {printable(answer['reason'])}")
-            continue
-        gpus = answer["gpus"]
-        lines.append(f"{name:<10} {answer['version']}, finds {len(gpus)} GPU{'' if len(gpus) == 1 else 's'}")
-        lines += [f"           {gpu['name']}  {gpu.get('id') or ''}  {_gib(gpu.get('memory_bytes'))}" for gpu in gpus]
-        width = max((len(key) for key in answer["details"]), default=0)
-        lines += [f"           {key:<{width}}  {_plain(value)}" for key, value in answer["details"].items()]
-        if len(gpus) != len(this["devices"]):
-            cut = any(device["id"].startswith("MIG-") for device in this["devices"])
-            why = "a CPU build, or a driver mismatch"
-            why = "CUDA shows a process one MIG instance and no more" if cut and len(gpus) == 1 else why
-            lines.append(f"           Differs from the driver, which shows {len(this['devices'])}: {why}.")
+        lines += ["", *_of_framework(name, answer, this["devices"])]
     if found["refused"]:
         lines += ["", "Not here"]
         lines += [f"           {r['framework']}:{r['strategy']}: {r['reason']}." for r in found["refused"]]
     return "\n".join(lines)
+
+
+def _of_framework(name: str, answer: dict[str, Any], devices: list[dict[str, Any]]) -> list[str]:
+    """What a framework finds, and whether that is what the driver shows: `devices`."""
+    if "version" not in answer:
+        return [f"{name:<10} {printable(answer['reason'])}"]
+    gpus = answer["gpus"]
+    width = max((len(key) for key in answer["details"]), default=0)
+    lines = [
+        f"{name:<10} {answer['version']}, finds {len(gpus)} GPU{'' if len(gpus) == 1 else 's'}",
+        *(f"           {gpu['name']}  {gpu.get('id') or ''}  {_gib(gpu.get('memory_bytes'))}" for gpu in gpus),
+        *(f"           {key:<{width}}  {_plain(value)}" for key, value in answer["details"].items()),
+    ]
+    if len(gpus) != len(devices):
+        cut = len(gpus) == 1 and any(device["id"].startswith("MIG-") for device in devices)
+        why = "CUDA shows a process one MIG instance and no more" if cut else "a CPU build, or a driver mismatch"
+        lines.append(f"           Differs from the driver, which shows {len(devices)}: {why}.")
+    return lines
 
 
 def _plain(value: Any) -> str:

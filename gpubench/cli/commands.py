@@ -188,7 +188,7 @@ def setup(frameworks: tuple[str, ...], device_kind: str) -> None:
     from gpubench.harness.environments import Environment
 
     chosen = [registry.framework(name) for name in dict.fromkeys(frameworks)]
-    kind = machine.build(device_kind, machine.describe()) if device_kind == "auto" else device_kind
+    kind = machine.environment_kind(machine.describe()) if device_kind == "auto" else device_kind
 
     def make(environment: Environment) -> GpubenchError | None:
         name = environment.framework.name

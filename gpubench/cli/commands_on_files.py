@@ -95,6 +95,8 @@ def pack(run_: str, output: Path | None, redact: bool, results: Path) -> None:
     target = output or Path(loaded.path.stem + bundle.SUFFIX)
     may_write(target, (".zip",))
     packed = bundle.pack(loaded, target, redact)
+    for warning in packed.warnings:
+        click.echo(f"gpubench: {warning}", err=True)
     click.echo(f"{target}\nsha256 {packed.sha256}")
 
 

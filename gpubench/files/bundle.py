@@ -7,13 +7,12 @@ limits, and nothing is written outside the folder.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpubench import __version__
@@ -30,7 +29,10 @@ _VERIFIED = "verified-"  # the start of a verification's name
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle as it was read, every checksum right. `members` are the files of the run, by name."""
+    """A bundle as it was read, every checksum right. `members` are the files of the run, by name.
+
+    `warnings` say what could not be packed.
+    """
 
     run: str
     redacted: bool
@@ -38,6 +40,7 @@ class Bundle:
     skipped_lines: int
     members: Mapping[str, bytes]
     sha256: str
+    warnings: list[str] = field(default_factory=list)
 
 
 def pack(run: store.Run, output: Path, redact: bool = True) -> Bundle:
@@ -46,7 +49,7 @@ def pack(run: store.Run, output: Path, redact: bool = True) -> Bundle:
     content = run.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     lines = [json.loads(line) for line in content.split(b"\n") if _is_record(line)]
     redactor = Redactor(lines) if redact else None
-    found = _series(run, f"{name}.series", redact)
+    found, gone = _series(run, f"{name}.series", redact)
     members = {**dict(found.values()), **_verifications(run, redactor)}
     lines = [redactor.record(line) for line in lines] if redactor else lines
     for index, line in enumerate(lines):
@@ -64,8 +67,11 @@ def pack(run: store.Run, output: Path, redact: bool = True) -> Bundle:
         "records": len(lines),
         "skipped_lines": run.skipped_lines,
     }
-    _write(output, sealed.sealed(manifest, members))
-    return read(output)
+    content = sealed.sealed(manifest, members)
+    if len(content) > sealed.LARGEST_FILE:
+        raise UsageError(f"{run.path} is too large to be packed: over {sealed.LARGEST_FILE >> 20} MiB when packed.")
+    _write(output, content)
+    return replace(read(output), warnings=gone)
 
 
 def read(path: Path) -> Bundle:
@@ -88,7 +94,7 @@ def unpack(path: Path, folder: Path) -> list[Path]:
     bundle = read(path)
     targets = {folder / _place(name): content for name, content in bundle.members.items()}
     for target, content in targets.items():
-        if target.is_symlink() or (target.exists() and target.read_bytes() != content):
+        if (target.exists() or target.is_symlink()) and not _is(target, content):
             raise UsageError(f"{target} is there already and is another file; choose another folder with -o.")
     try:
         for target, content in targets.items():
@@ -106,20 +112,23 @@ def load(path: Path) -> tuple[store.Run, list[Verification]]:
         return replace(store.load(journal), path=path), verified.load(Path(folder))
 
 
-def _series(run: store.Run, folder: str, redact: bool) -> dict[int, tuple[str, bytes]]:
+def _series(run: store.Run, folder: str, redact: bool) -> tuple[dict[int, tuple[str, bytes]], list[str]]:
     """The raw series that lie beside the journal, by the record's index: the member's name, and its content.
 
-    One that is gone is left out, as its record still reads.
+    One that cannot be read is left out, as its record still reads, and there is a warning.
     """
-    found = {}
+    found, gone = {}, []
     for index, record in enumerate(run.records):
         if record.telemetry.series_file is not None:
-            with contextlib.suppress(GpubenchError):
-                content = series.renamed(
-                    run.path.parent / record.telemetry.series_file, other_device if redact else lambda id: id
-                )
+            path = run.path.parent / record.telemetry.series_file
+            try:
+                content = series.renamed(path, other_device if redact else lambda id: id)
+            except GpubenchError as error:
+                gone.append(str(error))
+            else:
                 found[index] = (f"{folder}/{index:05}.parquet", content)
-    return found
+    told = [f"packed without the series of {len(gone)} of {len(run.records)} launches: {gone[0]}"] if gone else []
+    return found, told
 
 
 def _verifications(run: store.Run, redactor: Redactor | None) -> dict[str, bytes]:
@@ -137,6 +146,13 @@ def _verifications(run: store.Run, redactor: Redactor | None) -> dict[str, bytes
 def _place(name: str) -> str:
     """Where a member goes in the folder: verifications to where they are looked for."""
     return f"verified/{name.removeprefix(_VERIFIED)}" if name.startswith(_VERIFIED) else name
+
+
+def _is(path: Path, content: bytes) -> bool:
+    """Whether it is a file of its own that holds just that."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size != len(content):
+        return False
+    return path.read_bytes() == content
 
 
 def _is_record(line: bytes) -> bool:

@@ -26,7 +26,7 @@ def save(telemetry: Telemetry, folder: Path, name: str) -> Telemetry:
     """Write the series of all devices to `name` in `folder`, and give the telemetry without them, which names the file.
 
     Without any series nothing is written, and the telemetry is given back as it was. OSError where the file cannot be
-    written; then there is none, not half of one.
+    written; then there is none, not half of one, nor is there where it is interrupted.
     """
     if not any(device.time_ns for device in telemetry.devices):
         return telemetry
@@ -38,7 +38,7 @@ def save(telemetry: Telemetry, folder: Path, name: str) -> Telemetry:
             _write(_table(telemetry), file)
             os.fsync(file.fileno())
         part.replace(path)
-    except OSError:
+    except BaseException:
         part.unlink(missing_ok=True)
         raise
     devices = [replace(device, time_ns=[], series={}) for device in telemetry.devices]
@@ -48,7 +48,7 @@ def save(telemetry: Telemetry, folder: Path, name: str) -> Telemetry:
 def restore(telemetry: Telemetry, folder: Path) -> Telemetry:
     """The telemetry with its series again, from `series_file` in `folder`.
 
-    As it was where it names no file. GpubenchError where the file is gone or is no such file.
+    As it was where it names no file. GpubenchError where the file is gone, is no such file, or is of other devices.
     """
     if telemetry.series_file is None or any(device.time_ns for device in telemetry.devices):
         return telemetry
@@ -56,6 +56,8 @@ def restore(telemetry: Telemetry, folder: Path) -> Telemetry:
     with _explained(path), open_file(path) as file:
         table = _read(file)
         devices = [_of_device(table, device) for device in telemetry.devices]
+        if not any(device.time_ns for device in devices):
+            raise ValueError("it has nothing of this launch's devices")
     return replace(telemetry, devices=devices)
 
 
@@ -65,9 +67,10 @@ def renamed(path: Path, other: Callable[[str], str]) -> bytes:
 
     with _explained(path), open_file(path) as file:
         table = _read(file)
-    ids = arrow.array([other(id) for id in table["device"].to_pylist()]).dictionary_encode()
-    out = arrow.BufferOutputStream()
-    _write(table.set_column(table.column_names.index("device"), "device", ids), out)
+        ids = table["device"].combine_chunks()
+        ids = arrow.DictionaryArray.from_arrays(ids.indices, arrow.array(map(other, ids.dictionary.to_pylist())))
+        out = arrow.BufferOutputStream()
+        _write(table.set_column(table.column_names.index("device"), "device", ids), out)
     content: bytes = out.getvalue().to_pybytes()
     return content
 
@@ -93,7 +96,10 @@ def _write(table: Any, file: Any) -> None:
 
 
 def _read(file: BinaryIO) -> Any:
-    """The table of a file. ValueError where it has not the columns of a series, or too much in them."""
+    """The table of a file. ValueError where it has not the columns of a series, or too much in them.
+
+    Ids stay a dictionary and places in it: written out for each row, a few bytes of them could fill any memory.
+    """
     import pyarrow as arrow
     from pyarrow import parquet
 
@@ -103,11 +109,12 @@ def _read(file: BinaryIO) -> Any:
     if columns > MOST_COLUMNS or rows * columns > MOST_VALUES or unpacked > 8 * MOST_VALUES:
         raise ValueError(f"it has {rows:,} rows of {columns} columns: too many to be a launch")
     kinds = dict(zip(opened.schema_arrow.names, opened.schema_arrow.types, strict=True))
-    if not {*KEYS} <= kinds.keys() or kinds["time_ns"] != arrow.int64():
+    words = (arrow.dictionary(arrow.int32(), arrow.string()), arrow.string())
+    if kinds.get("device") not in words or kinds.get("time_ns") != arrow.int64():
         raise ValueError(f"it has no {' and '.join(KEYS)}")
     if any(kind != arrow.float64() for name, kind in kinds.items() if name not in KEYS):
         raise ValueError("it has values that are no numbers")
-    table = opened.read()
+    table = parquet.ParquetFile(file, read_dictionary=["device"]).read()
     if table["time_ns"].null_count:
         raise ValueError("it has values without a time")
     return table
@@ -116,7 +123,8 @@ def _read(file: BinaryIO) -> Any:
 def _of_device(table: Any, device: DeviceTelemetry) -> DeviceTelemetry:
     import pyarrow.compute as compute
 
-    rows = table.filter(compute.equal(table["device"], device.id))
+    ids = table["device"].combine_chunks()
+    rows = table.filter(compute.equal(ids.indices, ids.dictionary.index(device.id).as_py()))
     metrics = [name for name in rows.column_names if name not in KEYS and rows[name].null_count < rows.num_rows]
     if any(compute.any(compute.is_nan(rows[name])).as_py() for name in metrics):
         raise ValueError("it has values that are no numbers")
@@ -137,6 +145,8 @@ class _explained:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         import pyarrow as arrow
 
-        if isinstance(error, (OSError, ValueError, KeyError, TypeError, OverflowError, arrow.ArrowException)):
+        damage = (OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError, arrow.ArrowException)
+        if isinstance(error, damage):
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n")[0][:200]
+            why = why.rstrip(".") or type(error).__name__
             raise GpubenchError(f"Cannot read the series in {inert(str(self._path))}: {inert(why)}.") from error

@@ -222,22 +222,35 @@ def load(path: Path) -> Run:
 def with_traces(run: Run) -> Run:
     """The run with the series of each case's first launch that has some: what a report draws.
 
-    A file that is gone, or is no such file, leaves its launch without, and a warning.
+    A file that is gone, or is not that launch's, leaves it without. There is one warning, with the first reason: where
+    a journal was moved without its folder, all files are gone.
     """
-    records, warnings, seen = list(run.records), list(run.warnings), set()
+    records, warnings, seen = list(run.records), [], set()
     for index, record in enumerate(run.records):
         if (record.case, record.machine.name) in seen:
             continue
         try:
             restored = replace(record, telemetry=series.restore(record.telemetry, run.path.parent))
             validate(restored)
+            _see_that_it_fits(restored)
         except (GpubenchError, ValueError) as error:
-            warnings.append(inert(f"{record.case.id}, launch {record.launch}: no trace: {error}"[:LONGEST_WARNING]))
+            warnings.append(f"{record.case.id}, launch {record.launch}: no trace: {error}")
             continue
         records[index] = restored
         if any(device.time_ns for device in restored.telemetry.devices):
             seen.add((record.case, record.machine.name))
-    return replace(run, records=records, warnings=warnings)
+    more = f" (so it is with {len(warnings) - 1} more)" if len(warnings) > 1 else ""
+    told = [inert(warning[:LONGEST_WARNING]) + more for warning in warnings[:1]]
+    return replace(run, records=records, warnings=[*run.warnings, *told])
+
+
+def _see_that_it_fits(record: RunRecord) -> None:
+    """ValueError where no reading is from the time of the rounds: then it is another launch's file, or of no use."""
+    if not record.rounds or record.telemetry.series_file is None:
+        return
+    first_ns, last_ns = min(one.start_ns for one in record.rounds), max(one.end_ns for one in record.rounds)
+    if not any(first_ns <= time_ns <= last_ns for device in record.telemetry.devices for time_ns in device.time_ns):
+        raise ValueError(f"{record.telemetry.series_file} has no reading from the time of its rounds")
 
 
 def decode(line: bytes | str) -> RunRecord:

@@ -46,9 +46,9 @@ def device_kind(asked: str, machine: Machine) -> str:
     return asked
 
 
-def build(asked: str, machine: Machine) -> str:
-    """The device kind that a managed environment is to be for."""
-    kind = device_kind(asked, machine)
+def environment_kind(machine: Machine) -> str:
+    """The device kind that a managed environment is to be for. UsageError where none is made for these GPUs."""
+    kind = device_kind("auto", machine)
     if kind == "gpu" and machine.devices[0].vendor == "amd":
         raise UsageError(
             "No environment is made for AMD GPUs: install PyTorch's ROCm build yourself, and name its Python with "

@@ -162,6 +162,8 @@ class _Attempt:
         """From started processes to a steady state."""
         self._start(gang)
         self._build(gang)
+        if self.bench.sampler is not None:
+            self.bench.sampler.wait_until_ready()  # before the warm-up, as a device cools down again while it waits
         self._warm_up(gang)
 
     def _start(self, gang: LocalGang) -> None:
@@ -248,8 +250,8 @@ class _Attempt:
         )
 
     def _read_edge(self) -> None:
-        """Have a GPU's counters read where a round begins and ends; those of CPU shares are read often enough."""
-        if self.bench.sampler is not None and self.launch.case.device_kind == "gpu":
+        """Have everything read where a round begins and ends."""
+        if self.bench.sampler is not None:
             self.bench.sampler.edge()
 
     def stop(self, gang: LocalGang) -> None:

@@ -66,6 +66,7 @@ class Section:
     plots: list[Plot]
     traces: list[tuple[CaseSummary, Trace]]
     marks: set[str]
+    missing: dict[str, str]
     untraced: dict[str, list[CaseSummary]]
     sampling: str
     doubts: list[Doubt]
@@ -131,6 +132,7 @@ def _section(run: Run, summaries: list[CaseSummary]) -> Section:
         plots=[_plot(members) for members in figures],
         traces=drawn,
         marks={kind for _, each in drawn for kind in each.marks},
+        missing={title: reason for _, each in drawn for title, reason in each.missing.items()},
         untraced=_untraced([summary for summary in summaries if traces[summary.case] is None]),
         sampling=sentences.sampling(sampler_effect([record for summary in summaries for record in summary.records])),
         doubts=_doubts(summaries),

@@ -11,19 +11,12 @@ from gpubench.analysis.checks.gpu import FAULT_REASONS, FAULTS, rounds_joined
 from gpubench.analysis.checks.limits import LOAD_WARNING
 from gpubench.analysis.load import round_loads
 from gpubench.report.words import short
-from gpubench.spec.record import DeviceTelemetry, Round, RunRecord
+from gpubench.spec.record import EVENT_REASONS, DeviceTelemetry, Round, RunRecord
 
 # `held` is a clock held down by heat or hardware, `capped` one at the power limit, as is usual for a busy GPU.
 Kind = Literal["round", "loaded", "control", "held", "capped"]
 POWER_CAP = "power cap"
-# NVML's mask (nvml.h, nvmlClocksEventReason*), as far as it is a fault or the power limit.
-REASON_BITS = {
-    POWER_CAP: 0x4,
-    "hardware slowdown": 0x8,
-    "thermal (software)": 0x20,
-    "thermal (hardware)": 0x40,
-    "power brake": 0x80,
-}
+REASON_BITS = {name: bit for bit, name in EVENT_REASONS.items() if name in {POWER_CAP, *FAULT_REASONS}}
 COUNTERS = {"power": POWER_CAP, **{cause: cause.replace("_", " ") for cause in FAULTS}}
 NAMED_DEVICES, NAMED_ROUNDS = 4, 10
 
@@ -56,22 +49,33 @@ def disturbed_rounds(record: RunRecord) -> dict[int, str]:
     return found
 
 
-def held_marks(device: DeviceTelemetry, rounds: Sequence[Round]) -> list[Mark]:
-    """When the device's clock was held down, and by what: where the driver's counters grew, where it gave a reason.
+def held_marks(device: DeviceTelemetry, rounds: Sequence[Round], control: Round | None) -> list[Mark]:
+    """When the device's clock was held down, and by what: where a counter grew, else where the driver gave it.
 
-    A round of which only the summary tells is marked whole.
+    A round of which only the summary tells is marked whole. What grew over the control round may have done so there,
+    and is left out.
     """
-    spans = {cause: _grown(device, f"throttle_{counter}_ns") for counter, cause in COUNTERS.items()}
-    for cause, bit in REASON_BITS.items():
-        spans[cause] = [*spans.get(cause, []), *_set(device, bit)]
+    counted = {cause: f"throttle_{counter}_ns" for counter, cause in COUNTERS.items()}
+    spans = {cause: _grown(device, counter) for cause, counter in counted.items() if known(device, counter)}
+    reasons = [cause for cause in REASON_BITS if cause not in spans]  # which are read once a second only
+    spans |= {cause: _set(device, REASON_BITS[cause]) for cause in reasons}
     bounds = {each.index: (each.start_ns, each.end_ns) for each in rounds}
     for each in device.rounds:
         told = {COUNTERS[counter] for counter, ns in each.throttle_ns.items() if ns > 0 and counter in COUNTERS}
-        told |= set(each.clock_event_reasons) & {*FAULT_REASONS, POWER_CAP}
+        told |= {*reasons} & {*each.clock_event_reasons}
         start_ns, end_ns = bounds.get(each.index, (0, 0))
-        for cause in told:
-            if not any(a < end_ns and b > start_ns for a, b in spans[cause]):
+        for cause in sorted(told):
+            if not any(a < end_ns and b > start_ns for a, b in spans.setdefault(cause, [])):
                 spans[cause].append((start_ns, end_ns))
+    if control is not None:
+        spans = {
+            cause: [
+                (start_ns, end_ns)
+                for start_ns, end_ns in found
+                if end_ns <= control.start_ns or start_ns >= control.end_ns
+            ]
+            for cause, found in spans.items()
+        }
     return [
         Mark(start_ns, end_ns, "capped" if cause == POWER_CAP else "held", cause)
         for cause, found in spans.items()
@@ -130,9 +134,10 @@ def _set(device: DeviceTelemetry, bit: int) -> list[tuple[int, int]]:
 
 
 def _in_rounds(indices: Sequence[int], total: int) -> str:
+    """Rounds count from 0, as in the record."""
     if not indices:
         return "outside of the timed rounds"
     if len(indices) == total:
         return "in every round"
     some = ", ".join(map(str, indices[:NAMED_ROUNDS])) + (", …" if len(indices) > NAMED_ROUNDS else "")
-    return f"in round{'s' if len(indices) > 1 else ''} {some} of {total}"
+    return f"in round{'s' if len(indices) > 1 else ''} {some} of 0 to {total - 1}"

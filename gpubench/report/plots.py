@@ -210,10 +210,10 @@ def _throughput(axes: Axes, points: pd.DataFrame, summaries: Sequence[CaseSummar
     if most >= LOG_FROM:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: figure(value)))
         axes.yaxis.set_minor_locator(NullLocator())
     else:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.05 * axes.dataLim.ymax)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: figure(value)))
 
 
 def _efficiency(axes: Axes, points: pd.DataFrame, looks: _Looks) -> None:

@@ -72,11 +72,12 @@ def sampling(effect: SamplerEffect | None) -> str:
     """What the sampler took, and what it did to the training; nothing where nothing was sampled."""
     if effect is None:
         return ""
-    sweep = [
-        f"a sweep {_milliseconds(effect.sweep_seconds_p50)} (99 % under {_milliseconds(effect.sweep_seconds_p99)})"
-    ]
-    took = [f"{figure(100 * effect.core_share)} % of a core"] if effect.core_share is not None else []
-    told = [f"Sampling took {', '.join(took + (sweep if effect.sweep_seconds_p50 is not None else []))}"]
+    told = []
+    if effect.core_share is not None:
+        told.append(f"Sampling took {figure(100 * effect.core_share)} % of a core")
+    if effect.sweep_seconds_p50 is not None:
+        most = _milliseconds(effect.sweep_seconds_p99)
+        told.append(f"{'a' if told else 'A'} sweep took {_milliseconds(effect.sweep_seconds_p50)} (99 % under {most})")
     if effect.late_seconds_p99 is not None:
         told.append(f"99 % of sweeps were less than {_milliseconds(effect.late_seconds_p99)} late")
     told.append(f"{_count(effect.dropped_ticks, 'tick was', 'ticks were')} dropped")
@@ -87,14 +88,14 @@ def sampling(effect: SamplerEffect | None) -> str:
 
 def _perturbation(effect: SamplerEffect) -> str:
     if effect.slowdown is None:
-        return "There was no control round without it, so what it did to the training is not known."
+        return "There was no control round without sampling, so what it did to the training is not known."
     percent = 100 * effect.slowdown
     word = f"{abs(percent):.2f} % {'shorter' if percent < 0 else 'longer'}"
     rounds = _count(effect.control_rounds, "control round", "control rounds")
     if effect.interval is None:
-        return f"Steps were {word} with it than without, by {rounds}; it takes three for an interval."
+        return f"Steps were {word} with sampling than without, by {rounds}; it takes three for an interval."
     low, high = 100 * effect.interval.low, 100 * effect.interval.high
-    return f"Steps were {word} with it than without (95 % interval {low:+.2f} to {high:+.2f} %), by {rounds}."
+    return f"Steps were {word} with sampling than without (95 % interval {low:+.2f} to {high:+.2f} %), by {rounds}."
 
 
 def _milliseconds(seconds: float | None) -> str:
@@ -104,7 +105,7 @@ def _milliseconds(seconds: float | None) -> str:
 MARKS: dict[Kind, str] = {
     "round": "timed round",
     "loaded": "timed round that others disturbed",
-    "control": "control round, with the sampler off",
+    "control": "control round, with the sampler paused",
     "held": "clock held down by heat or hardware",
     "capped": "at the power limit, as is usual under load",
 }

@@ -42,7 +42,8 @@ class Panel:
 class Trace:
     """One launch. `devices` are in the order of their colours; `panels` show them one by one where they are many.
 
-    `marks` are the kinds that occur; `notes` say what was marked, in words.
+    `marks` are the kinds that occur; `notes` say what was marked, in words; `missing` says of a metric that no
+    device could tell why not.
     """
 
     devices: list[str]
@@ -50,19 +51,20 @@ class Trace:
     rows: list[Panel]
     marks: set[str]
     notes: list[str]
+    missing: dict[str, str]
 
 
 def trace(record: RunRecord) -> Trace | None:
     """None where nothing was sampled, or nothing timed."""
-    metrics = [metric for metric in _titles(record) if any(_has(device, metric) for device in record.telemetry.devices)]
+    titles = _titles(record)
+    metrics = [metric for metric in titles if any(_has(device, metric) for device in record.telemetry.devices)]
     devices = [device for device in record.telemetry.devices if any(_has(device, metric) for metric in metrics)]
     if not devices or not record.rounds:
         return None
-    window = _Window.of(record.rounds, record.telemetry.control, devices)
-    held = {device.id: held_marks(device, record.rounds) for device in devices}
+    control = record.telemetry.control
+    held = {device.id: held_marks(device, record.rounds, control) for device in devices}
     rounds = round_marks(record)
-    plot = _Plot(window, rounds, record.telemetry.control)
-    titles = _titles(record)
+    plot = _Plot(_Window.of(record.rounds, control, devices), rounds, control)
     many = len(devices) > MOST_OVERLAID
     panels = []
     if many and "utilization_percent" in metrics:
@@ -95,6 +97,11 @@ def trace(record: RunRecord) -> Trace | None:
             *held_notes(held, record.rounds),
             *load_notes(record),
         ],
+        missing={
+            title.partition(",")[0]: clean(reason)
+            for metric, title in titles.items()
+            if not any(_has(device, metric) for device in devices) and (reason := devices[0].unavailable.get(metric))
+        },
     )
 
 

@@ -53,6 +53,11 @@ GPU_METRICS = (
     "remapped_rows",
     "processes",
 )
+# What holds a clock down, by the bits of NVML's mask (nvml.h, nvmlClocksEventReason*); being idle is none of them.
+EVENT_REASONS = {
+    0x2: "application clocks", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost",
+    0x20: "thermal (software)", 0x40: "thermal (hardware)", 0x80: "power brake", 0x100: "display clocks",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +142,8 @@ class RoundTelemetry:
     remapped_rows: int | None = None
     processes: int | None = None  # the most that held a context on the device at once
     xids: list[int] = field(default_factory=list)
-    gpm: dict[str, float] = field(default_factory=dict)  # means between the edges of the round; CPU share: of each core
+    # Means between the round's edges: GPM's on Hopper and newer; of a CPU share of several cores, each core's.
+    gpm: dict[str, float] = field(default_factory=dict)
     steal_percent: float | None = None  # CPU share: time that the hypervisor gave to others
     unavailable: dict[str, str] = field(default_factory=dict)  # why a metric that was sampled has no figure here
 

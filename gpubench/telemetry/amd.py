@@ -26,8 +26,6 @@ UUID = re.compile(r"GPU-[0-9a-f]{16}")
 # function in this library, no permission.
 LASTING_ERRORS = {1, 2, 3, 5, 10}
 NO_FIGURES = (2**16 - 1, 2**32 - 1, 2**64 - 1)  # all bits set, at each width that the firmware uses
-
-
 DRIVER_NOT_LOADED = 34
 
 

@@ -35,7 +35,8 @@ def screen(view: AmdView | None, answers: Header | None) -> list[str]:
     if view is None:
         return []
     if not view.devices:
-        return [f"AMD SMI    {view.reason or 'no GPU is left'}"]
+        reason = (view.reason or "no GPU is left").removeprefix("AMD SMI: ").removeprefix("AMD SMI's ")
+        return [f"AMD SMI    {reason}"]
     head = f"AMD SMI    driver {view.driver}, library {view.library}, amdsmi {view.binding}"
     gpus = [f"{gpu.name}  {(gpu.memory_bytes or 0) / GIB:.0f} GiB  {gpu.id}" for gpu in view.devices]
     return [head, *(f"           {line}" for line in gpus), *reads(answers)]

@@ -10,19 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 from gpubench.spec.case import Device
 from gpubench.spec.record import GPU_METRICS, METRICS
 from gpubench.telemetry.amd import NO_FIGURES, NoFigureError, binding, explain, handles_by_hip, is_lasting, uuid_of
+from gpubench.telemetry.calls import SLOW_CALL_SECONDS, Due, medians, seconds_of
 from gpubench.telemetry.nvml import or_none
 from gpubench.telemetry.source import Header, Sample
 
-SLOW_NS = 1_000_000_000
-RARE_NS = 5_000_000_000
-SLOW_CALL_SECONDS = 0.001  # a call that takes longer is not made at every sweep
-TIMED_CALLS = 3
 HOTTEST_CELSIUS = 200  # some releases gave thousandths of a degree
 PCIE_GENERATIONS = {2500: 1, 5000: 2, 8000: 3, 16000: 4, 32000: 5, 64000: 6}  # by MT/s
 ALL_METRICS = (*METRICS, *GPU_METRICS, "gpm", "xids")
@@ -35,7 +31,7 @@ class AmdSource:
 
     def __init__(self, devices: Sequence[Device]) -> None:
         self._gpus: list[_Gpu] = []
-        self._next_slow_ns = self._next_rare_ns = 0
+        self._due = Due()
         unavailable: dict[str, dict[str, str]] = {}
         try:
             binding().amdsmi_init()
@@ -53,7 +49,7 @@ class AmdSource:
             unavailable=unavailable | {gpu.id: gpu.unavailable for gpu in self._gpus},
             methods={gpu.id: gpu.methods for gpu in self._gpus},
             power_limit_watts={gpu.id: gpu.power_limit_watts for gpu in self._gpus if gpu.power_limit_watts},
-            call_seconds=_medians(self._gpus),
+            call_seconds=medians([gpu.call_seconds for gpu in self._gpus]),
             slowed_calls=sorted({name for gpu in self._gpus for name in gpu.slowed}),
         )
 
@@ -61,10 +57,7 @@ class AmdSource:
         return self._header
 
     def sweep(self, edge: bool = False) -> list[Sample]:
-        now_ns = time.monotonic_ns()
-        slow, rare = edge or now_ns >= self._next_slow_ns, edge or now_ns >= self._next_rare_ns
-        self._next_slow_ns = now_ns + SLOW_NS if slow else self._next_slow_ns
-        self._next_rare_ns = now_ns + RARE_NS if rare else self._next_rare_ns
+        slow, rare = self._due.take(edge)
         return [gpu.sample(slow, rare) for gpu in self._gpus]
 
     def close(self) -> None:
@@ -139,13 +132,10 @@ class _Gpu:
         return kept
 
     def _time(self, call: Call) -> float:
-        """The median of a few calls, in seconds."""
-        took = []
-        for _ in range(TIMED_CALLS):
-            start_ns = time.perf_counter_ns()
-            call.read(self._handle, {}, {})
-            took.append((time.perf_counter_ns() - start_ns) / 1e9)
-        return self.call_seconds.setdefault(call.metrics[0], median(took))
+        """What a call takes, in seconds; timed once."""
+        if call.metrics[0] not in self.call_seconds:
+            self.call_seconds[call.metrics[0]] = seconds_of(lambda: call.read(self._handle, {}, {}))
+        return self.call_seconds[call.metrics[0]]
 
 
 def fast_calls(handle: Any) -> list[Call]:
@@ -264,9 +254,3 @@ def _generation(megatransfers: float) -> int:
     if megatransfers not in PCIE_GENERATIONS:
         raise ValueError(f"AMD SMI gave a link of {megatransfers:.0f} MT/s")
     return PCIE_GENERATIONS[int(megatransfers)]
-
-
-def _medians(gpus: Sequence[_Gpu]) -> dict[str, float]:
-    """By call, the median over the GPUs."""
-    names = {name for gpu in gpus for name in gpu.call_seconds}
-    return {name: median(gpu.call_seconds[name] for gpu in gpus if name in gpu.call_seconds) for name in sorted(names)}

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gpubench.spec.record import Round, RoundTelemetry
+from gpubench.spec.record import EVENT_REASONS, Round, RoundTelemetry
 from gpubench.telemetry.energy import energy_of
 from gpubench.telemetry.means import (
     Point,
@@ -26,12 +26,9 @@ from gpubench.telemetry.source import Gpm
 SETTLING = 1.2  # in lengths of the average: a power that is an average must leave the time before the round behind
 LONGEST_WINDOW_NS = 1_200_000_000  # of the driver's utilisation: up to 1 s, by product (nvml.h)
 SPARSE = "too few samples in the round, or a long time without one"
+SHORT = "the round is too short for a power that is an average, and holds the time before it"
 EDGE_SLACK = 0.02  # of the round, by which what was read at its edges may lie beside them
 THROTTLES = ("power", "thermal", "sync_boost", "board_limit", "reliability")
-EVENT_REASONS = {
-    0x2: "application clocks", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost",
-    0x20: "thermal (software)", 0x40: "thermal (hardware)", 0x80: "power brake", 0x100: "display clocks",
-}  # fmt: skip
 
 
 def attribute(
@@ -69,7 +66,10 @@ def attribute(
 
     def mean_power(metric: str, average_seconds: float) -> float | None:
         settled_ns = start_ns + int(SETTLING * average_seconds * 1e9)
-        return linear_mean(seen(metric, settled_ns), settled_ns, end_ns)
+        mean = linear_mean(seen(metric, settled_ns), settled_ns, end_ns)
+        if metric in unavailable and settled_ns >= end_ns:
+            unavailable[metric] = SHORT
+        return mean
 
     power_watts = mean_power("power_watts", power_average_seconds)
     counter = seen("energy_joules")

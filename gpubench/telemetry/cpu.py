@@ -132,18 +132,17 @@ class _Share:
         return Gpm(start_ns=start_ns, end_ns=time_ns, values=percents)
 
     def _load(self, ticks: dict[int, _Ticks], values: dict[str, float | None], problems: dict[str, str]) -> None:
-        values |= {"utilization_percent": None, "steal_percent": None}
+        """Nothing where no clock tick has passed since the last sweep, as may be at an edge."""
         if any(core not in ticks for core in self._cores):
+            values |= {"utilization_percent": None, "steal_percent": None}
             problems["utilization_percent"] = "a core of this share went offline"
             return
         now, last = self._sum(ticks), self._last_ticks
         total = now.total - last.total
-        if total <= 0:
-            problems["utilization_percent"] = "no clock tick passed since the last sweep"
-            return
-        self._last_ticks = now
-        values["utilization_percent"] = round(100 * (now.busy - last.busy) / total, 3)
-        values["steal_percent"] = round(100 * (now.stolen - last.stolen) / total, 3)
+        if total > 0:
+            self._last_ticks = now
+            values["utilization_percent"] = round(100 * (now.busy - last.busy) / total, 3)
+            values["steal_percent"] = round(100 * (now.stolen - last.stolen) / total, 3)
 
     def _energy(self, time_ns: int, values: dict[str, float | None], problems: dict[str, str]) -> None:
         if self._rapl.reason:

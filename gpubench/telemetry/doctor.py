@@ -161,8 +161,14 @@ def _of_several(view: NvmlView, used: Sequence[GpuFacts]) -> list[Warning]:
     """Of the GPUs that would be used, as they work together."""
     assert view.system is not None
     found = []
+    cut = any(gpu.mig_instances for gpu in used)
+    if cut and len(view.devices) > 1:
+        message = "CUDA shows a process one MIG instance and no more: cases of several devices are skipped"
+        found.append(
+            Warning(about="GPUs", message=message, remedy="choose it with CUDA_VISIBLE_DEVICES", misleads=False)
+        )
     models = sorted({device.name for device in view.devices})
-    if len(models) > 1:
+    if len(models) > 1 and not cut:
         message = f"they are of {len(models)} models ({', '.join(models)}): a step waits for the slowest"
         found.append(Warning(about="GPUs", message=message, remedy="choose with CUDA_VISIBLE_DEVICES", misleads=True))
     places = [i for i, gpu in enumerate(view.system.gpus) if gpu in used]
@@ -171,9 +177,6 @@ def _of_several(view: NvmlView, used: Sequence[GpuFacts]) -> list[Warning]:
     if n_without:
         words = "no two of them" if n_without == len(pairs) else f"{n_without} of {len(pairs)} pairs do not"
         message = f"{words} reach each other's memory (P2P): their data goes through the host's"
-        found.append(Warning(about="GPUs", message=message, remedy="", misleads=False))
-    if len(view.devices) > 1 and any(gpu.mig_instances for gpu in used):
-        message = "MIG instances do not reach each other's memory (P2P): their data goes through the host's"
         found.append(Warning(about="GPUs", message=message, remedy="", misleads=False))
     if view.system.mps_device_enumeration:
         message = "NVML_MPS_DEVICE_ENUMERATION is set: counts and indices are MPS's"

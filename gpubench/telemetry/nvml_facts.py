@@ -12,6 +12,7 @@ from gpubench.spec.record import GpuFacts, GpuSystem
 from gpubench.telemetry.attribution import event_reasons
 from gpubench.telemetry.nvml import binding, binding_version, explain, mig_instances, or_none, text_of
 from gpubench.telemetry.nvml_processes import as_processes, compute_processes
+from gpubench.telemetry.nvml_ways import CLOCK_MEMORY, CLOCK_SM, CORRECTED, UNCORRECTED, VOLATILE
 
 T = TypeVar("T")
 ARCHITECTURES = {
@@ -21,8 +22,6 @@ COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclu
 ANCESTORS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}  # 0: two GPUs on one board
 FABRIC_STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
 P2P = {0: "OK", 1: "chipset", 2: "GPU", 3: "topology", 4: "disabled", 5: "not supported"}
-CLOCK_SM, CLOCK_MEMORY = 1, 2
-VOLATILE = 0
 MOST_LINKS = 18
 FABRIC_COMPLETED = 3
 NODE_SCOPE = 0
@@ -65,6 +64,9 @@ def gpu_facts(handle: Any) -> GpuFacts:
 
     def clock(name: str, call: Any, kind: int) -> int | None:
         return fact(name, lambda: int(call(handle, kind)))
+
+    def errors(name: str, kind: int) -> int | None:
+        return fact(name, lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, kind, VOLATILE)))
 
     memory = fact("memory_used_bytes", lambda: memory_bytes(handle))
     fabric = fact("fabric", lambda: fabric_of(handle))
@@ -113,8 +115,8 @@ def gpu_facts(handle: Any) -> GpuFacts:
         memory_bytes=memory[0] if memory else None,
         memory_used_bytes=memory[1] if memory else None,
         utilization_percent=fact("utilization_percent", lambda: int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
-        ecc_corrected=fact("ecc_corrected", lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, 0, VOLATILE))),
-        ecc_uncorrected=fact("ecc_uncorrected", lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, 1, VOLATILE))),
+        ecc_corrected=errors("ecc_corrected", CORRECTED),
+        ecc_uncorrected=errors("ecc_uncorrected", UNCORRECTED),
         remap_pending=fact("remap_pending", lambda: bool(nvml.nvmlDeviceGetRemappedRows(handle)[2])),
         processes=fact("processes", lambda: compute_processes(handle)) or [],
         mps_processes=fact("mps_processes", lambda: as_processes(nvml.nvmlDeviceGetMPSComputeRunningProcesses(handle)))

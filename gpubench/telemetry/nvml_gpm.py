@@ -39,7 +39,7 @@ class GpmReader:
         self.reason: str | None = None
         try:
             if not nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
-                self.reason = "this GPU has no performance monitoring through NVML; Hopper and newer have"
+                self.reason = "this GPU has no performance monitoring through NVML, which takes Hopper or newer"
                 return
             self._last, self._next = nvml.nvmlGpmSampleAlloc(), nvml.nvmlGpmSampleAlloc()
             self._get = nvml.c_nvmlGpmMetricsGet_t()  # 19 KB: made once

@@ -13,6 +13,7 @@ from gpubench.telemetry.nvml import binding, explain
 UTILIZATION = 1  # NVML_GPU_UTILIZATION_SAMPLES
 SECOND_NS = 10**9
 CLOCKS = (time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME, time.CLOCK_REALTIME)
+NOT_FOUND = 6  # the buffer holds nothing: an idle GPU's, or one that the driver does not fill
 OLDEST_NS = 30 * SECOND_NS  # older than this, the newest stamp is of another clock
 
 
@@ -28,7 +29,7 @@ class History:
         try:
             stamps = [sample.timeStamp for sample in binding().nvmlDeviceGetSamples(handle, UTILIZATION, 0)[1]]
         except Exception as error:
-            if getattr(error, "value", None) != 6:  # nothing in it: an idle GPU says the same as an empty buffer
+            if getattr(error, "value", None) != NOT_FOUND:
                 self.reason = explain(error)
             return
         self._find_clock(max(stamps, default=0))

@@ -9,24 +9,20 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from statistics import median
 from typing import Any
 
 from gpubench.spec.case import Device
 from gpubench.spec.record import GPU_METRICS, METRICS
 from gpubench.telemetry import nvml_ways as ways
+from gpubench.telemetry.calls import SLOW_CALL_SECONDS, Due, medians, seconds_of
 from gpubench.telemetry.nvml import binding, explain, is_lasting, or_none
 from gpubench.telemetry.nvml_events import Xids
-from gpubench.telemetry.nvml_facts import system
+from gpubench.telemetry.nvml_facts import active_links, system
 from gpubench.telemetry.nvml_gpm import GpmReader
 from gpubench.telemetry.nvml_history import History
 from gpubench.telemetry.source import Gpm, Header, Sample
 
-SLOW_NS = 1_000_000_000
-RARE_NS = 5_000_000_000
-RARE = {"ecc_corrected", "ecc_uncorrected", "remapped_rows", "pcie_replays", "processes"}
-SLOW_CALL_SECONDS = 0.001  # a call that takes longer is not made at every sweep
-TIMED_CALLS = 3
+RARE = {"ecc_corrected", "ecc_uncorrected", "remapped_rows", "processes"}
 OF_THE_PARENT = (
     "utilization_percent", "power_watts", "power_average_watts", "energy_joules",
     "pcie_tx_bytes", "pcie_rx_bytes", "nvlink_tx_bytes", "nvlink_rx_bytes",
@@ -39,7 +35,7 @@ class NvmlSource:
 
     def __init__(self, devices: Sequence[Device]) -> None:
         self._gpus: list[_Gpu] = []
-        self._next_slow_ns = self._next_rare_ns = 0
+        self._due = Due()
         unavailable: dict[str, dict[str, str]] = {}
         try:
             binding().nvmlInit()
@@ -62,7 +58,7 @@ class NvmlSource:
             power_average_seconds={g.id: g.power_average_seconds for g in self._gpus if g.power_average_seconds},
             power_limit_watts={g.id: g.power_limit_watts for g in self._gpus if g.power_limit_watts},
             system=dataclasses.asdict(system(_all_handles())),
-            call_seconds=_medians(self._gpus),
+            call_seconds=medians([gpu.call_seconds for gpu in self._gpus]),
             slowed_calls=sorted({name for gpu in self._gpus for name in gpu.slowed}),
         )
 
@@ -71,10 +67,7 @@ class NvmlSource:
 
     def sweep(self, edge: bool = False) -> list[Sample]:
         """Samples come once a second and at edges, with those in between: decoded in one go they cost less."""
-        now_ns = time.monotonic_ns()
-        slow, rare = edge or now_ns >= self._next_slow_ns, edge or now_ns >= self._next_rare_ns
-        self._next_slow_ns = now_ns + SLOW_NS if slow else self._next_slow_ns
-        self._next_rare_ns = now_ns + RARE_NS if rare else self._next_rare_ns
+        slow, rare = self._due.take(edge)
         if not slow:
             self._ask_fast()
             return []
@@ -169,9 +162,9 @@ class _Gpu:
             (slow, "NVLink fields", ways.LINK_FIELDS),
         ):
             self._add_fields(tier, name, [field for field in fields if field.metric not in self._shared])
-        n_links = sum(bool(or_none(lambda n=n: binding().nvmlDeviceGetNvLinkState(self.whole, n))) for n in range(18))  # type: ignore[misc]
-        if n_links and "nvlink_tx_bytes" not in {*self.methods, *self._shared}:
-            self._add_fields(slow, "NVLink fields", ways.per_link_fields(n_links))
+        links = active_links(self.whole)
+        if links and "nvlink_tx_bytes" not in {*self.methods, *self._shared}:
+            self._add_fields(slow, "NVLink fields", ways.per_link_fields(links))
         seconds = 1.0 if ways.power_is_average(self.whole) else None
         for tier, calls in ((fast, ways.fast_calls(seconds)), (slow, ways.slow_calls())):
             for call in calls:
@@ -209,15 +202,9 @@ class _Gpu:
         self.power_average_seconds = call.average_seconds or self.power_average_seconds
 
     def _time(self, handle: Any, reading: ways.Reading) -> float:
-        """The median of a few calls, in seconds."""
-        if reading.name in self.call_seconds:
-            return self.call_seconds[reading.name]
-        took = []
-        for _ in range(TIMED_CALLS):
-            start_ns = time.perf_counter_ns()
-            reading.ask(handle)
-            took.append((time.perf_counter_ns() - start_ns) / 1e9)
-        self.call_seconds[reading.name] = median(took)
+        """What a call takes, in seconds; timed once."""
+        if reading.name not in self.call_seconds:
+            self.call_seconds[reading.name] = seconds_of(lambda: reading.ask(handle))
         return self.call_seconds[reading.name]
 
 
@@ -234,9 +221,3 @@ def _all_handles() -> list[Any]:
 
 def _xid_reason(xids: Xids, id: str) -> dict[str, str]:
     return {"xids": xids.unavailable[id]} if id in xids.unavailable else {}
-
-
-def _medians(gpus: Sequence[_Gpu]) -> dict[str, float]:
-    """By call, the median over the GPUs."""
-    names = {name for gpu in gpus for name in gpu.call_seconds}
-    return {name: median(gpu.call_seconds[name] for gpu in gpus if name in gpu.call_seconds) for name in sorted(names)}

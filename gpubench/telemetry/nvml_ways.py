@@ -161,12 +161,12 @@ LINK_FIELDS = [
 ]
 
 
-def per_link_fields(n_links: int) -> list[Field]:
+def per_link_fields(links: Sequence[int]) -> list[Field]:
     """NVLink 5 counts by link."""
     return [
-        Field(metric, f"counters of {n_links} links (field {number})", number, 1.0, link)
+        Field(metric, f"counters of {len(links)} links (field {number})", number, 1.0, link)
         for metric, number in (("nvlink_tx_bytes", 202), ("nvlink_rx_bytes", 204))
-        for link in range(n_links)
+        for link in links
     ]
 
 

@@ -24,10 +24,9 @@ from gpubench.telemetry.nvml_facts import (
     near_node,
     peer_of,
 )
-from gpubench.telemetry.nvml_ways import ALL_LINKS
+from gpubench.telemetry.nvml_ways import ALL_LINKS, FAST_FIELDS, LINK_FIELDS, SLOW_FIELDS, per_link_fields
 
 NO_PERMISSION, FUNCTION_NOT_FOUND = 4, 13
-FIELDS = [74, 75, 76, 77, 79, 82, 83, 94, 138, 139, 185, 186, 197, 198, 202, 204]
 GIB, MIB = 2**30, 2**20
 
 
@@ -213,7 +212,8 @@ class _Answers:
     def _field_errors(self) -> dict[str, int]:
         """The error codes of the fields that are asked for, by number."""
         errors = {}
-        for number in FIELDS:
+        fields = [*FAST_FIELDS, *SLOW_FIELDS, *LINK_FIELDS, *per_link_fields([0])]
+        for number in sorted({field.number for field in fields}):
             scope = ALL_LINKS if number in (138, 139) else 0
             answer = self.ask("nvmlDeviceGetFieldValues", [(number, scope)])
             if answer is not None and answer[0].nvmlReturn:

@@ -28,6 +28,7 @@ SILENCE_SECONDS = 2.0  # a sampler that is later than this is said to be silent
 EDGE_SECONDS = 0.25
 HISTORY_SECONDS = 1.5  # the driver's utilisation comes that late: a window of up to 1 s
 HISTORY_CHECK_SECONDS = 0.2
+LARGEST_SWEPT_SHARE = 0.02  # of a control round; above, it was not one
 MARGIN_SECONDS = 1.2  # on each side of a round: counters are read once a second at least
 
 
@@ -91,6 +92,11 @@ class Sampler:
         with suppress(BrokenPipeError):  # it has ended; the telemetry will say with what
             self._process.stdin.write(settings_to_line(settings))
             self._process.stdin.flush()
+        os.set_blocking(self._process.stdin.fileno(), False)
+
+    def wait_until_ready(self) -> None:
+        """Until the driver has answered, or there is no hope of it: rounds before that would have no samples."""
+        self._wait_for(self._devices, self._started_ns)
 
     def edge(self) -> None:
         """Have everything read at once: to be called just before a round starts and as soon as it has ended.
@@ -126,8 +132,8 @@ class Sampler:
     ) -> Telemetry:
         """The series of `devices` from `since_ns` to `until_ns`, and what it comes to in each of `rounds`.
 
-        `control` is a round that was run while sampling was paused. Waits a few periods at most, for the samples that
-        lie just behind the last edge.
+        `control` is a round that was run while sampling was paused. Waits for the samples that lie just behind the
+        last edge, and for the driver's utilisation, which comes up to 1.5 s late.
         """
         until_ns = min(until_ns, time.monotonic_ns())
         self._order(EDGE)
@@ -148,7 +154,7 @@ class Sampler:
             cost=cost_of(
                 self._readings, list(sources.values()), since_ns, until_ns, self._sampled_period_ns, self._pauses
             ),
-            control=control,
+            control=control if self._was_left_alone(control) else None,
         )
 
     def latest(self) -> dict[str, dict[str, float | None]]:
@@ -175,6 +181,14 @@ class Sampler:
                 return
             except subprocess.TimeoutExpired:
                 self._process.kill()
+
+    def _was_left_alone(self, control: Round | None) -> bool:
+        """Whether no sweep, as a slow driver may make one long, reached far into the control round."""
+        if control is None:
+            return True
+        start_ns, end_ns = control.start_ns, control.end_ns
+        inside = (min(end_ns, s.time_ns + s.took_ns) - max(start_ns, s.time_ns) for s in self._readings.sweeps)
+        return sum(max(0, ns) for ns in inside) <= LARGEST_SWEPT_SHARE * (end_ns - start_ns)
 
     def _device(
         self, device: Device, header: Header, rounds: Sequence[Round], since_ns: int, until_ns: int
@@ -216,9 +230,9 @@ class Sampler:
     def _order(self, command: str) -> None:
         if self._process is None or self._process.stdin is None or self._stopped:
             return
-        with suppress(BrokenPipeError):  # it has ended; the telemetry will say with what
-            self._process.stdin.write(command + "\n")
-            self._process.stdin.flush()
+        # One that has ended, or hangs for so long that the pipe is full: the telemetry will say with what.
+        with suppress(BrokenPipeError, BlockingIOError):
+            os.write(self._process.stdin.fileno(), f"{command}\n".encode())
 
     def _header(self, device: Device) -> Header | None:
         return next((header for header in self._readings.headers if header.source == source_of(device)), None)

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from gpubench.analysis.sampling import sampler_effect
-from gpubench.spec.record import Round, RunRecord, SamplerCost, Telemetry
+from gpubench.spec.record import DeviceTelemetry, Round, RoundTelemetry, RunRecord, SamplerCost, Telemetry
 from tests.builders import make_record
 
 COST = SamplerCost(cpu_seconds=0.02, sweeps=100, seconds=10.0, sweep_seconds_p50=0.001, dropped_ticks=1)
@@ -22,7 +22,10 @@ def a_round(start: float, seconds: float, steps: int = 10) -> Round:
 
 
 def sampled(rounds: list[Round], control: Round | None) -> RunRecord:
-    return replace(make_record(), rounds=rounds, telemetry=Telemetry(source="cpu", cost=COST, control=control))
+    summaries = [RoundTelemetry(index=each.index, samples=10) for each in rounds]
+    devices = [DeviceTelemetry(id="core 0", name="Test CPU", rounds=summaries)]
+    telemetry = Telemetry(source="cpu", cost=COST, control=control, devices=devices)
+    return replace(make_record(), rounds=rounds, telemetry=telemetry)
 
 
 def test_the_control_round_is_compared_with_its_neighbours_so_that_drift_falls_out():
@@ -48,6 +51,17 @@ def test_steps_are_compared_and_not_rounds():
     effect = sampler_effect([sampled([a_round(0, 1.0, steps=10)], a_round(2, 0.5, steps=5))])
     assert effect is not None
     assert effect.slowdown == pytest.approx(0)
+
+
+def test_a_control_round_beside_rounds_that_were_not_sampled_either_tells_nothing():
+    record = sampled([a_round(0, 1.0), a_round(4, 1.0)], a_round(2, 1.0))
+    (device,) = record.telemetry.devices
+    for samples in ((0, 0), (10, 0), (0, 10)):
+        rounds = [replace(one, samples=n) for one, n in zip(device.rounds, samples, strict=True)]
+        ended = replace(record, telemetry=replace(record.telemetry, devices=[replace(device, rounds=rounds)]))
+        effect = sampler_effect([record, ended])
+        assert effect is not None
+        assert effect.control_rounds == 1
 
 
 def test_what_was_not_sampled_has_no_effect_and_what_had_no_control_round_no_slowdown():

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -280,17 +281,34 @@ def test_series_beside_the_journal_go_along_with_the_same_other_devices(tmp_path
         assert after.id == read.devices[0].id != before.id
 
 
-def test_series_that_are_gone_or_broken_are_left_out_and_not_named(tmp_path):
+def test_series_that_are_gone_or_broken_are_left_out_with_a_warning(tmp_path):
     run = with_series(tmp_path, make_launches(make_case(), [100.0, 110.0, 120.0]))
     first, second = (tmp_path / "box" / record.telemetry.series_file for record in run.records[:2])
     first.unlink()
     second.write_bytes(b"PAR1 no more")
-    bundle.pack(run, tmp_path / "x.gpubench.zip")
+    (warning,) = bundle.pack(run, tmp_path / "x.gpubench.zip").warnings
+    assert warning.startswith("packed without the series of 2 of 3 launches: Cannot read the series in ")
     paths = bundle.unpack(tmp_path / "x.gpubench.zip", tmp_path / "out")
     [journal] = [path for path in paths if path.suffix == ".jsonl"]
     files = [record.telemetry.series_file for record in store.load(journal).records]
     assert files == [None, None, "0001_first.series/00002.parquet"]
     assert (tmp_path / "out" / files[2]).is_file()
+
+
+def test_what_is_too_large_to_be_read_again_is_not_written(tmp_path, monkeypatch):
+    run = saved(tmp_path, make_launches(make_case(), [100.0]))
+    monkeypatch.setattr(container, "LARGEST_FILE", 100)
+    with pytest.raises(UsageError, match="too large to be packed"):
+        bundle.pack(run, tmp_path / "x.gpubench.zip")
+    assert not (tmp_path / "x.gpubench.zip").exists()
+
+
+@pytest.mark.parametrize("in_the_way", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+def test_what_is_no_file_is_neither_read_nor_replaced(tmp_path, packed, in_the_way):
+    (tmp_path / "x.gpubench.zip").write_bytes(packed)
+    in_the_way(tmp_path / "0001_first.jsonl")
+    with pytest.raises(UsageError, match="is there already and is another file"):
+        bundle.unpack(tmp_path / "x.gpubench.zip", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["../x.parquet", "a/b/x.parquet", ".a/x.parquet", "a/.x.parquet", "a\\..\\x.parquet"])

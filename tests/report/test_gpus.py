@@ -75,3 +75,10 @@ def test_one_gpu_has_no_links_and_none_at_all_is_no_error():
     one = told(GpuSystem(gpus=[FIRST], links=[["X"]], p2p=[["X"]]))
     assert (one.links, one.p2p, one.differing) == (None, "", {})
     assert told(GpuSystem(cuda_visible_devices="")).software == {"CUDA_VISIBLE_DEVICES": "set to nothing"}
+
+
+def test_the_fabric_and_the_highest_clock_that_is_allowed_stand_beside_what_they_limit():
+    joined = replace(FIRST, boost_sm_clock_max_mhz=1755, fabric="completed", fabric_clique=3, fabric_degraded=True)
+    gpus = told(GpuSystem(gpus=[joined], links=[["X"]], p2p=[["X"]]))
+    assert gpus.common["SM clock, at most"] == "1,980 MHz (allowed 1,755 MHz)"
+    assert gpus.common["NVLink fabric"] == "completed, clique 3, bandwidth degraded"

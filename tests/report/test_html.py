@@ -81,9 +81,14 @@ def test_the_legend_explains_every_kind_of_mark_that_is_there_and_no_other():
     record = make_record(make_case("ddp", 2), utilization_percent=99.0)
     control = replace(record.rounds[0], index=9)
     told = words(render([SavedRun("x", [replace(record, telemetry=replace(record.telemetry, control=control))])]))
-    assert "timed round control round, with the sampler off" in told
+    assert "timed round control round, with the sampler paused" in told
     assert "others disturbed" not in told
     assert "held down by heat" not in told
+
+
+def test_a_lost_launch_has_the_number_of_its_log():
+    told = words(render([SavedRun("x", [make_lost(make_case(), "oom", "out of memory", launch=1)])]))
+    assert "resnet20-torch-single-1x32-fp32, launch 1: oom" in told
 
 
 def test_a_case_whose_series_are_elsewhere_says_so():
@@ -125,9 +130,9 @@ COST = SamplerCost(
 def test_what_sampling_cost_and_did_is_told():
     told = words(render([SavedRun("x", sampled(COST, control=True))]))
     assert (
-        "Sampling took 0.200 % of a core, a sweep 1.2 ms (99 % under 2.0 ms); 99 % of sweeps were less than 0.50 ms "
-        "late; 3 ticks were dropped; too slow for every sweep: processes. Steps were 2.00 % longer with it than "
-        "without (95 % interval +2.00 to +2.00 %), by 3 control rounds."
+        "Sampling took 0.200 % of a core; a sweep took 1.2 ms (99 % under 2.0 ms); 99 % of sweeps were less than "
+        "0.50 ms late; 3 ticks were dropped; too slow for every sweep: processes. Steps were 2.00 % longer with "
+        "sampling than without (95 % interval +2.00 to +2.00 %), by 3 control rounds."
     ) in told
 
 

@@ -143,6 +143,11 @@ def test_a_metric_that_nobody_could_read_has_no_row_and_cores_have_a_frequency()
     ]
 
 
+def test_a_metric_that_no_device_tells_has_its_reason():
+    made = drawn(launch([0, 10], TEN_SECONDS, {"sm_clock_mhz": [1.0, 1.0]}, unavailable={"power_watts": "denied"}))
+    assert made.missing == {"Power": "denied"}
+
+
 def test_a_curve_is_interrupted_where_nothing_was_read():
     times = [0, 1, 2, 8, 9, 10]
     assert [len(piece) for piece in curves(utilization(times, [50] * 6, TEN_SECONDS))] == [3, 3]
@@ -188,6 +193,16 @@ def test_what_only_the_drivers_reasons_tell_is_marked_until_the_next_reading():
     assert made.notes == ["Clock held down (hardware slowdown): GPU-0, in every round."]
 
 
+def test_the_power_limit_is_marked_by_its_counter_where_there_is_one_and_never_over_the_control_round():
+    series = {
+        "sm_clock_mhz": [1980.0] * 5,
+        "throttle_power_ns": [0, 5, 5, 9, 9],
+        "clock_event_reasons": [0x4, 0x4, 0x4, 0x4, 0x4],
+    }
+    made = drawn(launch([0, 1, 3.9, 6.1, 10], [(0, 4), (6, 10)], series, control=(4, 6)))
+    assert spans(made.rows[0], "capped") == [(0, 100)]
+
+
 @pytest.mark.parametrize(
     ("summary", "cause"),
     [({"throttle_ns": {"thermal": 1}}, "thermal"), ({"clock_event_reasons": ["power brake"]}, "power brake")],
@@ -196,7 +211,7 @@ def test_a_round_of_which_only_the_summary_tells_is_marked_whole(summary, cause)
     rounds = [RoundTelemetry(index=0, samples=2), RoundTelemetry(index=1, samples=2, **summary)]
     made = drawn(launch([0, 10], [(0, 4), (5, 10)], {"sm_clock_mhz": [1980.0, 1980.0]}, rounds=rounds))
     assert spans(made.rows[0], "held") == [(500, 1000)]
-    assert made.notes == [f"Clock held down ({cause}): GPU-0, in round 1 of 2."]
+    assert made.notes == [f"Clock held down ({cause}): GPU-0, in round 1 of 0 to 1."]
 
 
 def test_counters_that_stand_still_and_an_idle_gpu_are_no_finding():
@@ -263,14 +278,14 @@ def test_rounds_that_other_processes_disturbed_are_shaded_differently():
     [(start, _)] = spans(made.rows[0], "loaded")
     first, last = spans(made.rows[0], "round")
     assert first[1] < start < last[0]
-    assert made.notes == ["Other processes took over 5 % of the cores' time in round 1 of 3."]
+    assert made.notes == ["Other processes took over 5 % of the cores' time in round 1 of 0 to 2."]
 
 
 def test_a_round_in_which_a_process_joined_the_gpu_is_shaded_differently():
     rounds = [RoundTelemetry(index=i, samples=2, processes=1 + i) for i in range(2)]
     made = drawn(launch([0, 10], [(0, 4), (5, 10)], {"utilization_percent": [1.0, 1.0]}, rounds=rounds))
     assert spans(made.rows[0], "loaded") == [(500, 1000)]
-    assert made.notes == ["Another process came to the GPU in round 1 of 2."]
+    assert made.notes == ["Another process came to the GPU in round 1 of 0 to 1."]
 
 
 @pytest.mark.parametrize(

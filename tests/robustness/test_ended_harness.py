@@ -1,5 +1,6 @@
 """Whatever ends the harness, and whenever: finished records are readable, nothing runs on, the rest can be done."""
 
+import os
 import random
 import signal
 import time
@@ -107,3 +108,25 @@ def test_children_that_a_worker_left_end_with_an_interrupted_run(harness):
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     harness.assert_nothing_left()
+
+
+def test_a_report_that_came_while_the_harness_was_stopped_is_in_time():
+    class Rank:
+        index = 0
+        reports: list = []
+        last_words = None
+
+        def __init__(self):
+            self.messages, self.theirs = os.pipe()
+            self.end_fd, self.alive = os.pipe()
+            os.write(self.theirs, b"done")
+
+        def read(self):
+            self.reports = [os.read(self.messages, 4)]
+            return True
+
+    gang = LocalGang(launch=None, logs=[])
+    gang.ranks = [rank := Rank()]
+    assert gang.gather("round", deadline_seconds=-60) == [b"done"]
+    for descriptor in (rank.messages, rank.theirs, rank.end_fd, rank.alive):
+        os.close(descriptor)

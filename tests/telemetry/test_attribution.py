@@ -182,3 +182,9 @@ def test_bytes_read_just_outside_the_edges_are_what_they_were_at_the_edges():
     times = [int(t * SECOND) for t in (0.97, 2, 3.03)]
     got = attribute(make_round(1, 3), times, {"pcie_tx_bytes": [0, 500, 1000]}, SECOND)
     assert got.pcie_tx_bytes == 1000
+
+
+def test_a_round_that_is_shorter_than_the_average_says_so():
+    got = attributed({"power_average_watts": [100, 100, 300, 400]}, 1, 2)
+    assert got.power_average_watts is None
+    assert "too short for a power that is an average" in got.unavailable["power_average_watts"]

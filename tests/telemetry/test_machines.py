@@ -28,6 +28,8 @@ WITHOUT_ENERGY = {"gtx1080_pre_volta"}
 WITHOUT_PCIE = {"dgx_a100_8x", "gtx1080_pre_volta", "v100_old_driver"}
 WITH_GPM = {"hgx_h100_8x", "h200_8x", "gb200_4x", "h100_troubled", "h100_mig"}
 WITH_NVLINK = {"dgx_a100_8x", "hgx_h100_8x", "h200_8x", "gb200_4x", "v100_old_driver", "a100_mig"}
+MOST_TRIES = 5
+ON_TIME_SECONDS = 0.15  # a figure between edges that are later than 2 % of the round is rightly left out
 WITH_MIG = ["a100_mig", "h100_mig"]
 WITH_WHOLE_GPUS = sorted(set(NAMES) - {"h100_mig"})
 OF_THE_PARENT = {
@@ -63,12 +65,17 @@ def seen(library_of: Callable[[Scenario], Path], tmp_path_factory: pytest.TempPa
                 samplers[name] = scenario, stack.enter_context(Sampler(devices, folder)), devices, numbers
         for _, sampler, _, _ in samplers.values():
             wait_until(sampler.latest)
-        start = 2 * math.ceil(time.monotonic() / 2 + 0.25) - 0.1
-        ten_seconds, five_seconds = make_round(start, start + 10), make_round(start + 1.37, start + 6.37, index=1)
-        for at in (start - 0.1, start + 10):  # a round's first edge is asked for before it starts
-            time.sleep(max(0.0, at - time.monotonic()))
-            for _, sampler, _, _ in samplers.values():
-                sampler.edge()
+        for _ in range(MOST_TRIES):
+            start = 2 * math.ceil(time.monotonic() / 2 + 0.25) - 0.1
+            ten_seconds, five_seconds = make_round(start, start + 10), make_round(start + 1.37, start + 6.37, index=1)
+            late = 0.0
+            for at in (start - 0.1, start + 10):  # a round's first edge is asked for before it starts
+                time.sleep(max(0.0, at - time.monotonic()))
+                for _, sampler, _, _ in samplers.values():
+                    sampler.edge()
+                late = max(late, time.monotonic() - at)
+            if late < ON_TIME_SECONDS:
+                break
         rounds = [ten_seconds, five_seconds]
         machines = {
             name: Seen(scenario, sampler.telemetry(devices, rounds, 0, time.monotonic_ns()), numbers)

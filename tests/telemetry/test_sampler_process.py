@@ -18,7 +18,7 @@ import pytest
 from gpubench.spec.case import Device
 from gpubench.spec.record import GPU_METRICS, METRICS
 from gpubench.telemetry import sampler as sampler_module
-from gpubench.telemetry.readings import Readings
+from gpubench.telemetry.readings import Readings, Sweep
 from gpubench.telemetry.sampler import Sampler
 from gpubench.telemetry.sampling import EDGE, PAUSE, RESUME, STOP, Commands, fitting_period_ns, run_schedule
 from gpubench.telemetry.source import Header, Sample
@@ -365,6 +365,44 @@ def test_a_pause_leaves_a_hole_and_its_round_shows_what_sampling_costs(fake_nvml
     assert telemetry.control == control
     assert telemetry.cost is not None
     assert telemetry.cost.dropped_ticks < 15, "the 25 ticks of the pause are not dropped ones"
+
+
+def test_a_sweep_that_reaches_into_the_control_round_takes_it_away(fake_nvml: Path, tmp_path: Path):
+    with loading(fake_nvml), Sampler([gpu(0)], tmp_path, 0.02) as sampler:
+        wait_for_samples(sampler, [gpu(0)])
+        sampler.pause()
+        time.sleep(0.2)  # for a sweep under way
+        since_ns = time.monotonic_ns()
+        time.sleep(0.3)
+        control = make_round(since_ns / 1e9, time.monotonic_ns() / 1e9)
+        sampler.resume()
+        for took_ns, is_kept in ((5_000_000, True), (100_000_000, False)):
+            sampler._readings.sweeps.append(Sweep(time_ns=since_ns + 1, took_ns=took_ns, late_ns=0))
+            assert (sampler.telemetry([gpu(0)], [], 0, time.monotonic_ns(), control).control == control) == is_kept
+
+
+def test_a_sampler_that_reads_no_orders_any_more_holds_nobody_up(fake_nvml: Path, tmp_path: Path):
+    with loading(fake_nvml), Sampler([gpu(0)], tmp_path, 0.05) as sampler:
+        wait_for_samples(sampler, [gpu(0)])
+        assert sampler.pid is not None
+        os.kill(sampler.pid, signal.SIGSTOP)
+        stuck = threading.Thread(target=lambda: [sampler.pause() for _ in range(20_000)], daemon=True)
+        stuck.start()  # 120 kB of orders; a pipe holds 64
+        stuck.join(LONG_SECONDS)
+        assert not stuck.is_alive()
+        os.kill(sampler.pid, signal.SIGCONT)
+
+
+def test_a_slow_driver_is_waited_for_before_the_first_round(fake_nvml: Path, tmp_path: Path):
+    with loading(fake_nvml, slow="nvmlInit=1500000"), Sampler([gpu(0)], tmp_path, 0.05) as sampler:
+        sampler.wait_until_ready()
+        start = time.monotonic()
+        sampler.edge()
+        time.sleep(0.5)
+        sampler.edge()
+        one = make_round(start, time.monotonic())
+        (device,) = sampler.telemetry([gpu(0)], [one], 0, time.monotonic_ns()).devices
+    assert device.rounds[0].samples > 5
 
 
 def test_the_sampler_process_imports_nothing_heavy():

@@ -98,10 +98,11 @@ def _power_limited(record: RunRecord) -> Iterator[Check]:
     limited = {id: share for id, share in shares.items() if share is not None and share > THROTTLE_WARNING}
     if limited:
         id, share = max(limited.items(), key=lambda item: item[1])
+        whose = f"the GPU of {id}" if id.startswith("MIG-") else id
         yield Check(
             name="power_limited",
             severity="note",
-            message=f"{id} ran at its power limit in {100 * share:.0f} % of the timed rounds",
+            message=f"{whose} ran at its power limit in {100 * share:.0f} % of the timed rounds",
             remedy="compare only with devices of the same power limit",
         )
 
@@ -119,8 +120,8 @@ def _clock_held(record: RunRecord) -> Iterator[Check]:
             yield Check(
                 name="clock_held_down",
                 severity="warning",
-                message=f"the clock of {device.id} was {max(clocks):.0f} MHz of {facts.sm_clock_max_mhz}, and neither "
-                "power nor heat held it down: it is locked, or set lower",
+                message=f"the clock of {device.id} was {max(clocks):.0f} MHz of {facts.sm_clock_max_mhz}, and the "
+                "driver tells of neither power nor heat that held it down: it may be locked, or set lower",
                 remedy=f"`sudo nvidia-smi -i {facts.index} -rgc` unlocks it, `-rac` undoes application clocks",
             )
             return

@@ -202,9 +202,6 @@ class LocalGang:
                 now = time.monotonic()
                 if failed_at is not None and (now >= failed_at + SETTLE_SECONDS or self._all_ended()):
                     raise GangError(judge([rank.ending() for rank in self.ranks], phase))
-                if now >= deadline:
-                    late = [rank.index for rank in self.ranks if not rank.reports]
-                    raise GangError(judge([rank.ending() for rank in self.ranks], phase, late, deadline_seconds))
                 until = deadline if failed_at is None else failed_at + SETTLE_SECONDS
                 for key, _ in selector.select(max(0.0, until - now)):
                     rank = key.data
@@ -217,6 +214,9 @@ class LocalGang:
                     ended = key.fd == rank.end_fd and not rank.reports
                     if (rank.last_words or ended) and failed_at is None:
                         failed_at = time.monotonic()
+                late = [rank.index for rank in self.ranks if not rank.reports]
+                if now >= deadline and late:  # asked last: what came while the harness was stopped (Ctrl-Z) is in time
+                    raise GangError(judge([rank.ending() for rank in self.ranks], phase, late, deadline_seconds))
         return [rank.reports.pop(0) for rank in self.ranks]
 
     def _all_ended(self) -> bool:
