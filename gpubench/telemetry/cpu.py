@@ -15,6 +15,7 @@ from gpubench.telemetry.rapl import Rapl
 from gpubench.telemetry.source import Gpm, Header, Sample
 
 SLOW_READ_NS = 1_000_000_000  # memory, frequency and temperature: the kernel may take milliseconds to answer
+FEWEST_TICKS = 4  # of 10 ms each: a share of fewer says little
 
 
 class CpuSource:
@@ -132,14 +133,14 @@ class _Share:
         return Gpm(start_ns=start_ns, end_ns=time_ns, values=percents)
 
     def _load(self, ticks: dict[int, _Ticks], values: dict[str, float | None], problems: dict[str, str]) -> None:
-        """Nothing where no clock tick has passed since the last sweep, as may be at an edge."""
+        """Nothing where hardly a clock tick has passed since the last sweep, as at an edge: it waits for the next."""
         if any(core not in ticks for core in self._cores):
             values |= {"utilization_percent": None, "steal_percent": None}
             problems["utilization_percent"] = "a core of this share went offline"
             return
         now, last = self._sum(ticks), self._last_ticks
         total = now.total - last.total
-        if total > 0:
+        if total >= FEWEST_TICKS * len(self._cores):
             self._last_ticks = now
             values["utilization_percent"] = round(100 * (now.busy - last.busy) / total, 3)
             values["steal_percent"] = round(100 * (now.stolen - last.stolen) / total, 3)

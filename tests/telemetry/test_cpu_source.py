@@ -80,6 +80,14 @@ def test_a_sweep_within_one_tick_of_the_clock_has_no_utilisation(root: Path):
     assert "utilization_percent" not in sample.problems
 
 
+def test_what_a_sweep_came_too_soon_for_is_in_the_next_one(root: Path):
+    source = CpuSource([ONE_CORE], root)
+    write_ticks(root, "103 0 0 100 0 0 0 0 0 0")
+    assert "utilization_percent" not in source.sweep(edge=True)[0].values
+    write_ticks(root, "103 0 0 103 0 0 0 0 0 0")
+    assert source.sweep()[0].values["utilization_percent"] == 50
+
+
 def test_frequency_is_the_mean_of_the_shares_cores(root: Path):
     source = CpuSource([ONE_CORE, PACKAGE], root)
     one_core, package = source.sweep()
