@@ -15,7 +15,7 @@ from typing import Any
 from gpubench.spec.case import Device
 from gpubench.spec.record import GPU_METRICS, METRICS
 from gpubench.telemetry.amd import NO_FIGURES, NoFigureError, binding, explain, handles_by_hip, is_lasting, uuid_of
-from gpubench.telemetry.calls import SLOW_CALL_SECONDS, Due, medians, seconds_of
+from gpubench.telemetry.calls import SLOW_CALL_SECONDS, Due, medians, timed
 from gpubench.telemetry.nvml import or_none
 from gpubench.telemetry.source import Header, Sample
 
@@ -132,10 +132,7 @@ class _Gpu:
         return kept
 
     def _time(self, call: Call) -> float:
-        """What a call takes, in seconds; timed once."""
-        if call.metrics[0] not in self.call_seconds:
-            self.call_seconds[call.metrics[0]] = seconds_of(lambda: call.read(self._handle, {}, {}))
-        return self.call_seconds[call.metrics[0]]
+        return timed(self.call_seconds, call.metrics[0], lambda: call.read(self._handle, {}, {}))
 
 
 def fast_calls(handle: Any) -> list[Call]:

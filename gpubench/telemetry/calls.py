@@ -27,14 +27,16 @@ class Due:
         return slow, rare
 
 
-def seconds_of(call: Callable[[], object]) -> float:
-    """The median of a few calls."""
-    took_ns = []
-    for _ in range(TIMED_CALLS):
-        start_ns = time.perf_counter_ns()
-        call()
-        took_ns.append(time.perf_counter_ns() - start_ns)
-    return median(took_ns) / 1e9
+def timed(known: dict[str, float], name: str, call: Callable[[], object]) -> float:
+    """What a call takes, in seconds, the median of a few; timed once for each name, and kept in `known`."""
+    if name not in known:
+        took_ns = []
+        for _ in range(TIMED_CALLS):
+            start_ns = time.perf_counter_ns()
+            call()
+            took_ns.append(time.perf_counter_ns() - start_ns)
+        known[name] = median(took_ns) / 1e9
+    return known[name]
 
 
 def medians(of_gpus: Sequence[Mapping[str, float]]) -> dict[str, float]:

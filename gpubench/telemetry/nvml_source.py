@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from gpubench.spec.case import Device
 from gpubench.spec.record import GPU_METRICS, METRICS
 from gpubench.telemetry import nvml_ways as ways
-from gpubench.telemetry.calls import SLOW_CALL_SECONDS, Due, medians, seconds_of
-from gpubench.telemetry.nvml import binding, explain, is_lasting, or_none
+from gpubench.telemetry.calls import SLOW_CALL_SECONDS, Due, medians, timed
+from gpubench.telemetry.nvml import binding, explain, is_lasting, is_mig, or_none
 from gpubench.telemetry.nvml_events import Xids
 from gpubench.telemetry.nvml_facts import active_links, system
 from gpubench.telemetry.nvml_gpm import GpmReader
@@ -106,7 +107,7 @@ class _Gpu:
         self.power_limit_watts = or_none(lambda: float(nvml.nvmlDeviceGetEnforcedPowerLimit(self.whole)) / 1e3)
         self.asked: list[tuple[int, list[tuple[ways.Reading, Any]]]] = []
         self._at_edge: Gpm | None = None
-        self._shared = OF_THE_PARENT if self.whole is not handle or _is_cut(handle) else ()
+        self._shared = OF_THE_PARENT if self.whole is not handle or is_mig(handle) else ()
         self.fast, self._slow = self._choose()
         self._rare = [one for one in self._slow if one[1].name in RARE]
         self._slow = [one for one in self._slow if one[1].name not in RARE]
@@ -170,12 +171,12 @@ class _Gpu:
             for call in calls:
                 self._add_call(tier, call)
         for handle, reading in list(fast):
-            if self._time(handle, reading) > SLOW_CALL_SECONDS:
+            if timed(self.call_seconds, reading.name, partial(reading.ask, handle)) > SLOW_CALL_SECONDS:
                 fast.remove((handle, reading))
                 slow.append((handle, reading))
                 self.slowed.append(reading.name)
         for handle, reading in slow:
-            self._time(handle, reading)
+            timed(self.call_seconds, reading.name, partial(reading.ask, handle))
         return fast, slow
 
     def _add_fields(self, tier: list[tuple[Any, ways.Reading]], name: str, fields: Sequence[ways.Field]) -> None:
@@ -200,16 +201,6 @@ class _Gpu:
             self.methods[metric] = call.method
             self.unavailable.pop(metric, None)
         self.power_average_seconds = call.average_seconds or self.power_average_seconds
-
-    def _time(self, handle: Any, reading: ways.Reading) -> float:
-        """What a call takes, in seconds; timed once."""
-        if reading.name not in self.call_seconds:
-            self.call_seconds[reading.name] = seconds_of(lambda: reading.ask(handle))
-        return self.call_seconds[reading.name]
-
-
-def _is_cut(handle: Any) -> bool:
-    return bool(or_none(lambda: binding().nvmlDeviceGetMigMode(handle)[0]))
 
 
 def _all_handles() -> list[Any]:
