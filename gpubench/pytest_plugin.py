@@ -141,6 +141,7 @@ class Benchmarks:
 
     def cases(self) -> Cases:
         """Worked out once, when the first test asks for it."""
+        from gpubench.cli.options import read_counts
         from gpubench.harness import machine, plan, registry
         from gpubench.harness.interpreters import Interpreters
 
@@ -157,7 +158,7 @@ class Benchmarks:
         given["per_device_batch"] = option.per_device_batch
         given["launches"] = option.launches
         try:
-            given["devices"] = plan.counts(option.devices)
+            given["devices"] = read_counts("--devices", option.devices) if option.devices is not None else ()
             wanted = plan.chosen(option.suite, Path(option.plan) if option.plan else None, given)
             self._machine = machine.describe()
             interpreters = Interpreters.parse(option.gpubench_pythons, list(registry.frameworks()))

@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import math
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable
@@ -24,6 +22,7 @@ import click
 from gpubench import __version__
 from gpubench.cli import commands_on_files
 from gpubench.cli.commands_on_files import RESULTS
+from gpubench.cli.options import batch, counts, duration, percent, words
 from gpubench.spec.errors import GpubenchError, UsageError
 
 if TYPE_CHECKING:
@@ -60,51 +59,6 @@ class Commands(click.Group):
                 signal.signal(signum, signal.SIG_IGN)
             click.echo("\ngpubench: interrupted; nothing is left running, and finished records are kept.", err=True)
             ctx.exit(130)
-
-
-def words(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """'a,b,c' as a tuple. An empty word is a mistake, a variable that is not set: it does not mean all there is."""
-    if value is None:
-        return ()
-    if not value.strip():
-        raise UsageError(f"{parameter.opts[0]} is empty.")
-    return tuple(dict.fromkeys(word.strip() for word in value.split(",") if word.strip()))
-
-
-def fraction(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """'1%' or '0.01' as a fraction."""
-    if value is None:
-        return None
-    try:
-        return float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
-    except ValueError:
-        raise UsageError(f"--{parameter.name} takes a share such as 1%; got {value!r}.") from None
-
-
-def batch(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
-    if value is None or value in ("auto", "knee"):
-        return value
-    try:
-        return int(value)
-    except ValueError:
-        raise UsageError(f"--per-device-batch takes a number, auto or knee; got {value!r}.") from None
-
-
-def duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """'90s', '20m', '2h' or plain seconds, in seconds."""
-    if value is None:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value.strip())
-    seconds = float(match[1]) * {"m": 60, "h": 3600}.get(match[2], 1) if match else math.inf
-    if not math.isfinite(seconds):
-        raise UsageError(f"{parameter.opts[0]} takes a time such as 90s, 20m or 2h; got {value!r}.")
-    return seconds
-
-
-def counts(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
-    from gpubench.harness.plan import counts as parsed
-
-    return parsed(value)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -234,7 +188,7 @@ def setup(frameworks: tuple[str, ...], device_kind: str) -> None:
     callback=lambda ctx, parameter, value: {None: None, True: "yes", False: "no"}[value],
     help="Alternate the rounds of gang and baseline.  [default: where launches differ much]",
 )
-@click.option("--until", callback=fraction, metavar="PERCENT", help="Add launches until intervals are ± this, e.g. 1%.")
+@click.option("--until", callback=percent, metavar="PERCENT", help="Add launches until intervals are ± this, e.g. 1%.")
 @click.option(
     "--budget", "budget_seconds", callback=duration, metavar="TIME", help="Start nothing behind it, e.g. 20m."
 )

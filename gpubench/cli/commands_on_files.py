@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpubench.cli.options import percent
+
 if TYPE_CHECKING:
     from gpubench.cli.comparing import Compared
 
@@ -25,7 +27,12 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.argument("runs", metavar="A B [C…]", nargs=-1, required=True)
 @click.option("--prices", type=FILE, help="TOML file: what each machine costs.")
 @click.option("--mix", type=FILE, help="TOML file: how many samples of what a month.")
-@click.option("--fail-if-slower", metavar="SHARE", help="Exit with 1 where a whole interval is slower by more: 3%.")
+@click.option(
+    "--fail-if-slower",
+    callback=percent,
+    metavar="PERCENT",
+    help="Exit with 1 where a whole interval is slower by more, e.g. 3%.",
+)
 @click.option("-o", "--output", type=FILE, help="Also write an HTML page, and its plots beside it.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @RESULTS
@@ -33,7 +40,7 @@ def compare(
     runs: tuple[str, ...],
     prices: Path | None,
     mix: Path | None,
-    fail_if_slower: str | None,
+    fail_if_slower: float | None,
     output: Path | None,
     as_json: bool,
     results: Path,
@@ -50,7 +57,6 @@ def compare(
 
     if output is not None:
         may_write(output, (".html", ".htm"))
-    limit = comparing.limit_of(fail_if_slower) if fail_if_slower else None
     compared = comparing.run(runs, results, prices, mix)
     for warning in compared.warnings:
         click.echo(f"gpubench: {warning}", err=True)
@@ -64,12 +70,12 @@ def compare(
         Console().print(to_rich(compared.study))
     if output is not None:
         _write_page(compared, output)
-    slow = [] if limit is None else comparing.too_slow(compared, limit)
+    slow = [] if fail_if_slower is None else comparing.too_slow(compared, fail_if_slower)
     for pair in slow:
         assert pair.interval is not None
         low, high = 100 * (1 - pair.interval.high), 100 * (1 - pair.interval.low)
         told = f"{pair.side.name}, {inert(pair.other.case.id)}: slower by {low:.1f} % to {high:.1f} %"
-        click.echo(f"gpubench: {told}, more than {fail_if_slower} allows", err=True)
+        click.echo(f"gpubench: {told}, more than {100 * (fail_if_slower or 0):g}% allows", err=True)
     if slow:
         sys.exit(1)
 

@@ -66,18 +66,6 @@ def as_json(compared: Compared) -> str:
     return json.dumps(as_dict(compared.study), indent=2, allow_nan=False)
 
 
-def limit_of(text: str) -> float:
-    """'3%' or '3 %' as 0.03. UsageError where it is no share."""
-    number = text.strip().removesuffix("%").strip()
-    try:
-        percent = float(number)
-    except ValueError:
-        percent = -1.0
-    if not text.strip().endswith("%") or not 0 <= percent < 100:
-        raise UsageError(f"--fail-if-slower takes a share from 0% to 100%, such as 3%; got {text!r}.")
-    return percent / 100
-
-
 def too_slow(compared: Compared, limit: float) -> list[Pair]:
     """The cases that are slower than the reference by more than `limit`, as sure as their whole interval."""
     return slower_than(compared.study.comparison.pairs, limit)

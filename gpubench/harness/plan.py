@@ -102,14 +102,6 @@ def chosen(suite_name: str | None, plan_file: Path | None, options: Mapping[str,
     return replace(wanted, **{key: value for key, value in options.items() if value not in (None, ())})
 
 
-def counts(words: str | None) -> tuple[int, ...]:
-    """'1,2,4' as whole numbers; UsageError where one is none."""
-    try:
-        return tuple(int(word) for word in (words or "").split(",") if word.strip())
-    except ValueError:
-        raise UsageError(f"--devices takes counts such as 1,2,4; got {words!r}.") from None
-
-
 def read_plan(path: Path, base: Plan) -> Plan:
     """A plan file's keys over `base`. UsageError naming the key, and the nearest valid one, where one is wrong."""
     try:

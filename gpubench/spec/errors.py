@@ -19,6 +19,12 @@ class NothingToRunError(GpubenchError):
     exit_code = 3
 
 
+class NotResolvedError(GpubenchError):
+    """A gate has no number to judge, or its interval is too wide to judge by: neither passed nor failed."""
+
+    exit_code = 4
+
+
 def nearest(word: str, known: list[str]) -> str:
     """'did you mean …' for an unknown name, or the list of known ones."""
     from difflib import get_close_matches

@@ -75,7 +75,7 @@ def test_ci_fails_where_a_run_is_surely_slower(gpubench, tmp_path, factor, code)
         (("compare", "a.jsonl"), "takes two runs"),
         (("compare", "a.jsonl", "nowhere"), "There is no run"),
         (("compare", "a.jsonl", "empty"), "There is no run (*.jsonl) and no bundle"),
-        (("compare", "a.jsonl", "a.jsonl", "--fail-if-slower", "3"), "takes a share from 0% to 100%"),
+        (("compare", "a.jsonl", "a.jsonl", "--fail-if-slower", "3"), "write --fail-if-slower 3%"),
         (("compare", "a.jsonl", "gpu.jsonl"), "never compared with GPUs"),
         (("compare", "a.jsonl", "a.jsonl", "--prices", "none.toml"), "Cannot read none.toml"),
         (("compare", "a.jsonl", "a.jsonl", "-o", "a.jsonl/x.html"), "Cannot write"),

@@ -6,7 +6,7 @@ import pytest
 
 from gpubench.harness import machine, registry
 from gpubench.harness.interpreters import Interpreters
-from gpubench.harness.plan import SUITES, Plan, cases, chosen, counts, with_baselines
+from gpubench.harness.plan import SUITES, Plan, cases, chosen, with_baselines
 from gpubench.harness.schedule import interleaved
 from gpubench.spec.case import Device
 from gpubench.spec.errors import UsageError
@@ -123,12 +123,6 @@ def test_asking_for_a_strategy_brings_its_baseline():
 def test_a_wrong_word_is_named_with_the_nearest_right_one(settings, message):
     with pytest.raises(UsageError, match=message):
         found(Plan(**settings))
-
-
-@pytest.mark.parametrize("words", ["two", "1,x", "1.5"])
-def test_device_counts_are_whole_numbers(words):
-    with pytest.raises(UsageError, match="takes counts such as 1,2,4"):
-        counts(words)
 
 
 def test_a_plan_file_gives_the_settings_and_options_go_over_it(tmp_path):
