@@ -22,6 +22,7 @@ MAY_IMPORT = {
         "gpubench.spec",
         "gpubench.harness",
         "gpubench.telemetry",
+        "gpubench.files",  # of it, files/toml.py alone: a plan comes from outside
         *["pluggy", "psutil", "msgspec", "platformdirs"],
     },
     "telemetry": {"gpubench.spec", "gpubench.telemetry", "psutil", "msgspec", "pynvml", "amdsmi"},
@@ -54,6 +55,11 @@ def test_a_group_imports_only_what_it_may(group):
             framework = file.relative_to(PACKAGE / group).parts[0]
             allowed |= {framework, "numpy"} | ({"keras"} if framework == "tensorflow" else set())
         assert imports_of(file) <= allowed, file
+
+
+def test_the_harness_reads_a_plan_and_touches_no_run():
+    found = {line.strip() for file in (PACKAGE / "harness").rglob("*.py") for line in file.read_text().splitlines()}
+    assert {line for line in found if "gpubench.files" in line} == {"from gpubench.files.toml import read_toml"}
 
 
 def loaded_by(*words: str) -> set[str]:

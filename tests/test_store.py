@@ -378,9 +378,9 @@ def wide(path):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (pipe, "is not a file with records"),
+        (pipe, "no regular file"),
         (folder, "Is a directory"),
-        (device, "is not a file with records"),
+        (device, "no regular file"),
         (loop, "Too many levels of symbolic links"),
         (unreadable, "Cannot read"),
         (enormous, "1,048,576 MiB; files of up to 2048 MiB are read"),

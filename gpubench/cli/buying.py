@@ -20,8 +20,8 @@ precision = "bf16"               # these narrow the choice: framework, strategy,
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,10 @@ from gpubench.analysis import quantities
 from gpubench.analysis.compare import Side
 from gpubench.analysis.cost import Price, Purchase
 from gpubench.analysis.mix import Work
+from gpubench.files.toml import read_toml
 from gpubench.spec.errors import UsageError, nearest
 
-LARGEST_FILE = 1 << 20
+MOST_DEVICES = 1_000_000
 PURCHASE = ("capital_cost", "lifetime", "utilization", "power_tariff", "pue")
 MACHINE = ("devices", *PURCHASE, "hourly_price", "power")
 WORK = ("workload", "samples_per_month", "framework", "strategy", "precision", "n_devices")
@@ -39,7 +40,7 @@ WORK = ("workload", "samples_per_month", "framework", "strategy", "precision", "
 
 def read_prices(path: Path, sides: Sequence[Side]) -> dict[str, Price]:
     """The price of every side, by its name. UsageError names the key that is wrong, and the nearest valid one."""
-    content = _toml(path)
+    content = read_toml(path, parse_float=Decimal)
     _known(path, "", content, ("currency", "machines"))
     currency = content.get("currency")
     if not isinstance(currency, str) or not re.fullmatch(r"[A-Z]{3}", currency):
@@ -57,7 +58,7 @@ def read_prices(path: Path, sides: Sequence[Side]) -> dict[str, Price]:
 
 def read_mix(path: Path, sides: Sequence[Side]) -> list[Work]:
     """UsageError where a key is wrong, or where a work is of a workload that no side has."""
-    content = _toml(path)
+    content = read_toml(path, parse_float=Decimal)
     _known(path, "", content, ("work",))
     entries = content.get("work")
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
@@ -71,7 +72,7 @@ def read_mix(path: Path, sides: Sequence[Side]) -> list[Work]:
 def _price(path: Path, where: str, entry: Mapping[str, Any], currency: str) -> Price:
     _known(path, where, entry, MACHINE)
     devices = entry.get("devices")
-    if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
+    if isinstance(devices, bool) or not isinstance(devices, int) or not 1 <= devices <= MOST_DEVICES:
         raise UsageError(f"{path}: {where}.devices must say for how many devices the price is, as in devices = 8.")
 
     def read(key: str, parse: Callable[..., float], *more: object) -> float:
@@ -112,12 +113,16 @@ def _work(path: Path, where: str, entry: Mapping[str, Any]) -> Work:
             raise UsageError(f"{path}: {where}: {key} must be a name in quotes.")
     if not entry.get("workload"):
         raise UsageError(f"{path}: {where} does not say its workload.")
-    samples, devices = entry.get("samples_per_month"), entry.get("n_devices", 1)
-    if isinstance(samples, bool) or not isinstance(samples, (int, float)) or not 0 < samples < 1e18:
+    devices = entry.get("n_devices", 1)
+    try:
+        samples = quantities.number(entry.get("samples_per_month"))
+    except ValueError as error:
+        raise UsageError(f"{path}: {where}: samples_per_month must be a number over 0, as in 2e9: {error}.") from None
+    if not samples:
         raise UsageError(f"{path}: {where}: samples_per_month must be a number over 0, as in 2e9.")
-    if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
+    if isinstance(devices, bool) or not isinstance(devices, int) or not 1 <= devices <= MOST_DEVICES:
         raise UsageError(f"{path}: {where}: n_devices must be a whole number from 1.")
-    return Work(**{**entry, "samples_per_month": float(samples)})
+    return Work(**{**entry, "samples_per_month": samples})
 
 
 def _on_some_side(path: Path, where: str, work: Work, sides: Sequence[Side]) -> None:
@@ -136,16 +141,3 @@ def _known(path: Path, where: str, entry: Mapping[str, Any], known: Iterable[str
         if key not in known:
             name = f"{where}.{key}" if where else key
             raise UsageError(f"{path}: there is no setting {name!r}; {nearest(key, list(known))}")
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        with open(path, "rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-        if len(content) > LARGEST_FILE:
-            raise UsageError(f"{path} is larger than {LARGEST_FILE >> 20} MiB.")
-        return tomllib.loads(content.decode())
-    except OSError as error:
-        raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} is not TOML: {error}.") from error

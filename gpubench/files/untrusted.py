@@ -28,7 +28,7 @@ def check_file(path: Path, descriptor: int) -> None:
     """UsageError unless it is a file that lies still and fits into memory."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise UsageError(f"{inert(str(path))} is not a file with records.")
+        raise UsageError(f"{inert(str(path))} is no regular file, and nothing else is read.")
     if status.st_size > LARGEST_FILE:
         mib = f"{status.st_size / 2**20:,.0f} MiB"
         raise UsageError(f"{inert(str(path))} has {mib}; files of up to {LARGEST_FILE >> 20} MiB are read.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from gpubench.files.toml import read_toml
 from gpubench.harness import machine as machines
 from gpubench.harness import registry
 from gpubench.harness.interpreters import Interpreters
@@ -104,12 +104,7 @@ def chosen(suite_name: str | None, plan_file: Path | None, options: Mapping[str,
 
 def read_plan(path: Path, base: Plan) -> Plan:
     """A plan file's keys over `base`. UsageError naming the key, and the nearest valid one, where one is wrong."""
-    try:
-        content = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise UsageError(f"Cannot read the plan {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}.") from error
+    content = read_toml(path)
     known = [field.name for field in fields(Plan)]
     for key in content:
         if key not in known:

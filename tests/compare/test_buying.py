@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpubench.analysis import quantities
 from gpubench.analysis.compare import Side, side_of
@@ -64,7 +66,27 @@ def test_a_price_is_read_in_base_units(tmp_path, sides):
         ("capital_cost", "capital_costs", "capital_cost?"),
         ('"250_000 EUR"', '"250_000 USD"', "is in 'USD'; it must be in EUR"),
         ('"250_000 EUR"', "250000", "not a number with its unit, as in '250000 EUR'"),
-        ('"250_000 EUR"', '"1,5 EUR"', "not a number with its unit"),
+        ('"250_000 EUR"', '"250.000 EUR"', "'250.000' could be 250000 or 250.000: write 250000, or 250.0000"),
+        ('"250_000 EUR"', '"250,000 EUR"', "'250,000' could be 250000 or 250.000: write 250000, or 250.0000"),
+        ('"250_000 EUR"', '"1,5 EUR"', "write digits and at most one decimal point, as in 250000 or 1234.50"),
+        ('"250_000 EUR"', '"1.234,50 EUR"', "'1.234,50' has separators"),
+        ('"250_000 EUR"', '"250 000 EUR"', "'250 000' has separators"),
+        ('"250_000 EUR"', '"250\u202f000 EUR"', "'250 000' has separators"),
+        ('"250_000 EUR"', '"250\'000 EUR"', "has separators"),
+        ('"250_000 EUR"', '"25_0000 EUR"', "has separators"),
+        ('"250_000 EUR"', '"250000 €"', "is in '€'; it must be in EUR"),
+        ('"250_000 EUR"', '"€250000"', "not a number with its unit"),
+        ('"250_000 EUR"', '"\u0662\u0665\u0660 EUR"', "not a number with its unit"),
+        ('"250_000 EUR"', '"-5 EUR"', "'-5' is less than nothing"),
+        ('"250_000 EUR"', '"\u22125 EUR"', "is less than nothing"),
+        ('"250_000 EUR"', '"nan EUR"', "not a number with its unit"),
+        ('"250_000 EUR"', '"1e400 EUR"', "'1e400' is too large"),
+        ('"250_000 EUR"', '"1e-200 EUR"', "is too small"),
+        ('"441.6 EUR/day"', '"1.500 EUR/day"', "'1.500' could be 1500 or 1.500"),
+        ('"6.5 kW"', '"6,500 W"', "'6,500' could be 6500 or 6.500"),
+        ('"4 years"', '"4.000 hours"', "'4.000' could be 4000 or 4.000"),
+        ("pue = 1.3", "pue = 1.300", "'1.300' could be 1300 or 1.300"),
+        ("pue = 1.3", "pue = nan", "'NaN' is not a number"),
         ('"4 years"', '"4 decades"', "machines.vendor_a.lifetime: '4 decades' is in 'decades'"),
         ('"4 years"', '"0 years"', "lifetime: '0 years' is nothing at all"),
         ('"6.5 kW"', '"0 kW"', "power: '0 kW' is nothing at all"),
@@ -77,6 +99,7 @@ def test_a_price_is_read_in_base_units(tmp_path, sides):
         ('"441.6 EUR/day"', '"441.6 EUR"', "EUR/hour"),
         ("devices = 8", "", "devices must say for how many devices"),
         ("devices = 8", "devices = 0", "devices must say for how many devices"),
+        ("devices = 8", f"devices = {10**400}", "devices must say for how many devices"),
         ("machines.vendor_a", "machines.vendora", "no price for 'vendor_a'; did you mean vendora?"),
         ('"6.5 kW"', '"6.5 kWh"', "is in 'kWh'; it must be in W or kW or MW"),
         ('currency = "EUR"', "currency = ", "is not TOML"),
@@ -107,6 +130,9 @@ def test_a_mix_is_read(tmp_path, sides):
         ("2e9", "0", "must be a number over 0"),
         ("2e9", '"2e9"', "must be a number over 0"),
         ("2e9", "inf", "must be a number over 0"),
+        ("2e9", "100.000", "'100.000' could be 100000 or 100.000"),
+        ("2e9", "-2e9", "must be a number over 0"),
+        ("2e9", "1e999", "is too large"),
         ("[[work]]", "[work]", "under [[work]]"),
         ('framework = "torch"', "n_devices = 16", "no run here has a case of resnet20 on 16 devices"),
         ('workload = "resnet20"', "", "does not say its workload"),
@@ -121,6 +147,28 @@ def test_a_mistake_in_the_mix_is_named(tmp_path, sides, old, new, message):
 def test_a_file_that_is_not_there_is_an_error_and_no_traceback(tmp_path, sides):
     with pytest.raises(UsageError, match="Cannot read"):
         read_prices(tmp_path / "none.toml", sides)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("250000.00 EUR", 250_000),
+        ("250_000 EUR", 250_000),
+        ("2.5e5 EUR", 250_000),
+        ("1234.567 EUR", 1234.567),  # nobody groups four digits
+        ("0.215 EUR", 0.215),  # and no group of thousands begins with 0
+        ("0 EUR", 0),
+    ],
+)
+def test_a_number_that_can_mean_one_thing_only_is_read(text, value):
+    assert quantities.money(text, "EUR") == value
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 999), st.integers(0, 999), st.sampled_from(".,"))
+def test_three_digits_behind_one_point_or_comma_are_never_guessed_at(whole, rest, mark):
+    with pytest.raises(ValueError, match=f"write {whole}{rest:03}, or {whole}.{rest:03}0"):
+        quantities.plain(f"{whole}{mark}{rest:03}")
 
 
 def test_a_year_is_twelve_months():

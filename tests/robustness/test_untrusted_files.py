@@ -76,8 +76,8 @@ def long_name(path):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (pipe, "is not a file with records"),
-        (zeros, "is not a file with records"),
+        (pipe, "no regular file"),
+        (zeros, "no regular file"),
         (enormous_series, "25000001"),
         (deep, "not a record"),
         (long_name, "characters long"),
