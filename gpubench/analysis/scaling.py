@@ -143,11 +143,7 @@ def _verified(summary: CaseSummary, verifications: Sequence[Verification]) -> Ca
 
 
 def _measured(records: Sequence[RunRecord]) -> CaseSummary:
-    """The case by itself: its launches, those that count, and no number where too few do or the work was not the same.
-
-    More than half of the launches that ended well must count: where most had to be set aside, the others were not
-    measured on a quiet machine either, only on one that stayed within the limits.
-    """
+    """The case by itself: its launches, those that count, no number where too few do or the work was not the same."""
     records = sorted(records, key=lambda record: (record.launch, record.started_at))
     ended_well = [record for record in records if record.outcome.status == "ok"]
     checks = [unique([*doubts(record), *record.checks]) for record in ended_well]
@@ -193,18 +189,29 @@ def _no_number(summary: CaseSummary, n_ended_well: int) -> NoNumber | None:
     unequal = worst(check for check in summary.checks if not sets_aside(check))
     if unequal is not None:
         return _doubted_away(unequal)
-    if 2 * len(summary.set_aside) >= n_ended_well > 0:
+    n_left = n_ended_well - len(summary.set_aside)
+    if summary.set_aside and not enough_are_left(n_left, n_ended_well):
         spoilt = next(filter(sets_aside, summary.checks))
-        if len(summary.set_aside) == n_ended_well:
+        if n_left == 0:
             return _doubted_away(spoilt)
-        count = f"{n_ended_well - len(summary.set_aside)} of {n_ended_well} launches count, it takes more than half"
-        return NoNumber(spoilt.name.replace("_", " "), f"{spoilt.message}; {count}")
+        counted = f"{n_left} of {n_ended_well} launches {'count' if n_left > 1 else 'counts'}"
+        return NoNumber(spoilt.name.replace("_", " "), f"{spoilt.message}; {counted}: it takes half of them, and two")
     if summary.launches:
         return None
     if summary.lost:
         outcome = summary.lost[-1].outcome
         return NoNumber(outcome.status.replace("_", " "), outcome.message)
     return NoNumber("no round", "no launch has a timed round")
+
+
+def enough_are_left(n_left: int, n_ended_well: int) -> bool:
+    """Whether a case keeps its number where only `n_left` of its `n_ended_well` launches were not set aside.
+
+    At least half must be left. Then their median lies between the quartiles of all launches that ended well, whichever
+    of them were set aside: with fewer, a few fast launches of a machine that is mostly busy would make the headline.
+    And at least two, since a single launch that is left has no other to agree with.
+    """
+    return n_left >= 2 and 2 * n_left >= n_ended_well
 
 
 def _doubted_away(check: Check) -> NoNumber:

@@ -3,7 +3,7 @@
 Doubts are of two kinds. *Equal work*: the launch did something other than the case says, in devices, samples, model
 or training. One severe doubt of this kind, in any launch, takes the headline number of the case away: whatever went
 wrong may have gone wrong unseen in the others. *Conditions*: the launch did the right work on a machine that was not
-fit to measure. A severe one sets that launch aside; the case keeps its number while more than half of its launches
+fit to measure. A severe one sets that launch aside; the case keeps its number while at least half of its launches
 count.
 
 What was not observed is not doubted: an absent value raises no alarm. Standard library only, so that the harness can
