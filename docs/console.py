@@ -23,11 +23,11 @@ def rewritten(page: str) -> str:
 
 
 def output(command: str) -> str:
-    """What a command prints on standard output, 100 columns wide. CalledProcessError where it fails."""
+    """What a command prints on standard output, which is no terminal. CalledProcessError where it fails."""
     done = subprocess.run(
         [sys.executable, "-m", "gpubench.cli", *command.split()[1:]],
         cwd=ROOT,
-        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=True,

@@ -111,8 +111,9 @@ class LiveProgress(LineProgress):
     """
 
     def __init__(self, stream: TextIO | None = None, readings: Readings = dict) -> None:
-        from rich.console import Console
         from rich.live import Live
+
+        from gpubench.report import terminal
 
         super().__init__(stream=stream, write=self._print_above)
         self.readings = readings
@@ -121,7 +122,7 @@ class LiveProgress(LineProgress):
         self._rate: float | None = None
         self._ended = threading.Event()
         self._live = Live(
-            console=Console(file=self._stream, force_terminal=True, highlight=False),
+            console=terminal.console(self._stream, force_terminal=True),
             get_renderable=self._screen,
             auto_refresh=False,
             transient=True,

@@ -441,10 +441,9 @@ def _show(runs: list[Run], as_json: bool, form: str = "table") -> None:
     elif form == "markdown":
         click.echo(tables.to_markdown(summaries))
     else:
-        from rich.console import Console
+        from gpubench.report import terminal
 
-        width = Console().width or 80  # COLUMNS=0, as some schedulers set it, is no width
-        Console(width=width).print(tables.to_rich(summaries, width))
+        terminal.show(lambda width: tables.to_rich(summaries, width))
 
 
 def _as_run(journal: Journal, records: list[RunRecord]) -> Run:

@@ -63,11 +63,10 @@ def compare(
     if as_json:
         click.echo(comparing.as_json(compared))
     else:
-        from rich.console import Console
-
+        from gpubench.report import terminal
         from gpubench.report.compare_tables import to_rich
 
-        Console().print(to_rich(compared.study))
+        terminal.show(lambda width: to_rich(compared.study))
     if output is not None:
         _write_page(compared, output)
     slow = [] if fail_if_slower is None else comparing.too_slow(compared, fail_if_slower)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 # Left out in this order where a terminal is too narrow; the notes stand in full below the table anyway.
-DROPPED_FIRST = ("own efficiency", "memory", "power", "global batch", "notes", "launches", "energy", "speed-up", "busy")
+DROPPED_FIRST = (
+    *("own efficiency", "memory", "power", "global batch", "notes", "launches", "energy", "speed-up", "busy"),
+    "per device",
+)
 
 # What a row of an export has beside the columns, so that it can be told from any other row.
 IDENTITY: Mapping[str, Callable[[CaseSummary], Value]] = {
@@ -55,11 +58,14 @@ def to_markdown(summaries: Sequence[CaseSummary]) -> str:
     return "\n".join(_markdown(part) for part in by_device_kind(summaries))
 
 
-def to_rich(summaries: Sequence[CaseSummary], width: int | None = None) -> RenderableType:
-    """The table for a terminal of `width` columns, with what is the same in all rows above it and the notes below."""
-    from rich.console import Console, Group
+def to_rich(summaries: Sequence[CaseSummary], width: int) -> RenderableType:
+    """The table for a terminal of `width` columns, with what is the same in all rows above it and the notes below.
 
-    return Group(*(_rich(part, width or Console().width) for part in by_device_kind(summaries)))
+    Where it does not fit, columns are left out and named; a cell is never cut.
+    """
+    from rich.console import Group
+
+    return Group(*(_rich(part, width) for part in by_device_kind(summaries)))
 
 
 def _markdown(summaries: Sequence[CaseSummary]) -> str:
@@ -75,11 +81,13 @@ def _markdown(summaries: Sequence[CaseSummary]) -> str:
 
 
 def _rich(summaries: Sequence[CaseSummary], width: int) -> RenderableType:
-    from rich.console import Console, Group
+    from rich.console import Group
     from rich.text import Text
 
+    from gpubench.report.terminal import WHOLE, console
+
     columns, folded = shown(summaries)
-    paper = Console(width=10_000, file=io.StringIO())  # to measure on
+    paper = console(io.StringIO(), width=WHOLE)  # to measure on
     dropped = []
     for name in DROPPED_FIRST:
         if paper.measure(_rich_table(columns, summaries)).maximum <= width:
@@ -87,6 +95,7 @@ def _rich(summaries: Sequence[CaseSummary], width: int) -> RenderableType:
         dropped += [column.name for column in columns if column.name == name]
         columns = [column for column in columns if column.name != name]
     table = _rich_table(columns, summaries)
+    table.width = paper.measure(table).maximum
     hidden = [Text(f"Too narrow here for: {', '.join(dropped)}.", style="dim")] if dropped else []
     told = [Text(note, style="dim") for note in footnotes(summaries)]
     heads = [Text(title(summaries), style="bold"), *([Text(folded)] if folded else [])]
