@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpubench.files import bundle, store
+from gpubench.files.finding import JOURNAL, files_in
 from gpubench.files.store import Run
 from gpubench.spec.errors import UsageError
 from gpubench.spec.verification import Verification
@@ -25,9 +26,9 @@ def runs_of(word: str, results: Path) -> list[Read]:
     """All runs of a folder, the one of a bundle, or the one that `store.find` finds. UsageError where there is none."""
     path = Path(word)
     if path.is_dir():
-        found = sorted(each for each in path.rglob("*") if each.suffix == ".jsonl" or each.name.endswith(BUNDLE_SUFFIX))
+        found = files_in(path, JOURNAL, BUNDLE_SUFFIX)
         if not found:
-            raise UsageError(f"There is no run (*.jsonl) and no bundle (*{BUNDLE_SUFFIX}) in {path}.")
+            raise UsageError(f"There is no run (*{JOURNAL}) and no bundle (*{BUNDLE_SUFFIX}) in {path}.")
         return [_read(each) for each in found]
     return [_read(path if path.suffix == ".zip" else store.find(word, results))]
 

@@ -21,15 +21,16 @@ from pathlib import Path
 import msgspec
 
 from gpubench.files import series, verified
+from gpubench.files.finding import NUMBERED, copies, names
+from gpubench.files.finding import find as find
 from gpubench.files.untrusted import LARGEST_FILE as LARGEST_FILE
 from gpubench.files.untrusted import LARGEST_LINE, check_file, inert, lines, open_file
 from gpubench.files.validation import validate
-from gpubench.spec.errors import GpubenchError, UsageError, nearest
+from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.record import SCHEMA, RunRecord, to_json
 from gpubench.spec.verification import Verification
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-NUMBERED = re.compile(r"([0-9]{4,9})_(.+)\.jsonl?")
 WARNINGS_TOLD = 20
 LONGEST_WARNING = 300
 
@@ -186,37 +187,18 @@ def next_number(folder: Path) -> int:
     return max(numbers, default=0) + 1
 
 
-def find(word: str, results: Path) -> Path:
-    """The journal that a user means: a path, a number (`3`, `0003`), a name, or `last`; the newest where several fit.
-
-    UsageError, naming the nearest, where there is none.
-    """
-    path = Path(word)
-    with contextlib.suppress(OSError):  # a word that is too long for a path is no path
-        if path.suffix == ".jsonl" and path.exists():
-            return path
-        if path.is_dir():
-            inside = sorted(path.rglob("*.jsonl"), key=_written)
-            if inside:
-                return inside[-1]
-            raise UsageError(f"There is no run (*.jsonl) in {path}.")
-    runs = sorted(results.rglob("*.jsonl"), key=_written) if results.is_dir() else []
-    if not runs:
-        raise UsageError(f"There is no run in {results}. Make one with `gpubench run --save NAME`.")
-    fitting = [run for run in runs if word == "last" or word in _names(run)]
-    if fitting:
-        return fitting[-1]
-    known = sorted({inert(_names(run)[1]) for run in runs})
-    raise UsageError(f"There is no run {inert(word)!r} in {results}; {nearest(word, known)}")
-
-
 def load(path: Path) -> Run:
-    """Read a run. UsageError where the file cannot be read or holds no record at all."""
+    """Read a run. UsageError where the file cannot be read or holds no record at all.
+
+    Files beside it that are copies by their names are not read, and named in a warning.
+    """
     run = _read(path)
     if not run.records:
         why = "; ".join(run.warnings[:3]) or "the run was cut off before its first launch had ended."
         raise UsageError(f"{inert(str(path))} holds no readable record: {why}")
-    return replace(run, verifications=verified.beside(path))
+    beside = [inert(each.name) for each in copies(path)]
+    told = [f"{inert(path.name)} was taken; left out as copies: {', '.join(beside)}"] if beside else []
+    return replace(run, verifications=verified.beside(path), warnings=[*run.warnings, *told])
 
 
 def with_traces(run: Run) -> Run:
@@ -295,20 +277,7 @@ def _read(path: Path) -> Run:
                         warnings.append(inert(told[:LONGEST_WARNING]))
     except OSError as error:
         raise UsageError(f"Cannot read {inert(str(path))}: {error.strerror}.") from error
-    return Run(name=_names(path)[1], path=path, records=records, warnings=warnings, skipped_lines=skipped)
-
-
-def _names(path: Path) -> list[str]:
-    """What a run answers to: its file name without ending, its name, its number with and without zeros."""
-    match = NUMBERED.fullmatch(path.name)
-    if not match:
-        return [path.stem, path.stem]
-    return [path.stem, match[2], match[1], str(int(match[1]))]
-
-
-def _written(path: Path) -> tuple[int, str]:
-    match = NUMBERED.fullmatch(path.name)
-    return int(match[1]) if match else 0, path.name
+    return Run(name=names(path)[1], path=path, records=records, warnings=warnings, skipped_lines=skipped)
 
 
 @contextlib.contextmanager
