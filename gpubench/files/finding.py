@@ -92,9 +92,7 @@ def _see_whether_it_is_another_file(path: Path) -> None:
     if path.name.endswith(BUNDLE):
         raise UsageError(f"{name} is a bundle: write its run with `gpubench unpack {name}`, or compare it as it is.")
     if path.suffix == ".json" and journal.exists():
-        raise UsageError(
-            f"{name} is pytest-benchmark's file and no run; the run of that number is {inert(str(journal))}."
-        )
+        raise UsageError(f"{name} is pytest-benchmark's file and no run; the run is {inert(str(journal))}.")
     raise UsageError(f"{name} is a file, but no run: the file of a run is called NAME{JOURNAL}.")
 
 
