@@ -95,7 +95,7 @@ def test_dry_run_says_what_would_run_and_what_would_not_and_why(gpubench, tmp_pa
         (("run", "--frameworks", "fake", "--python", "fake=/no/such"), 2, "there is no program /no/such"),
         (("run", "--python", "nope"), 2, "--python takes NAME=PATH"),
         (("run", "--frameworks", "fake", "--results", "/proc/here"), 2, "Choose another folder with --results"),
-        (("run", "--frameworks", "fake", "--strategies", "gpu_only", "--devices", "2"), 0, "needs a GPU by design"),
+        (("run", "--frameworks", "fake", "--strategies", "gpu_only", "--devices", "2"), 3, "needs a GPU by design"),
         (("run", "--frameworks", "fake", "--device-kind", "gpu"), 2, "No GPU was found"),
         (("show", "nothing"), 2, "There is no run in results"),
         (("report", "nothing"), 2, "There is no run in results"),

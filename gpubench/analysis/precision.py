@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpubench.analysis.checks import sets_aside
 from gpubench.analysis.scaling import CaseSummary, summarize
 from gpubench.spec.record import RunRecord
 
@@ -13,12 +14,15 @@ NOISE_LIMIT = 0.05  # standard deviation between launches; pairs cancel what the
 def unresolved(records: Sequence[RunRecord], target: float) -> set[str]:
     """Ids of measured cases whose interval is wider than ± `target` of the figure, or that have none yet.
 
-    The interval is that of the efficiency where there is one, else that of the throughput.
+    The interval is that of the efficiency where there is one, else that of the throughput. A case whose work was not
+    what was asked for is not among them: no further launch would give it a number.
     """
     return {
         summary.case.id
         for summary in summarize(records)
-        if summary.launches and (half_width(summary) is None or (half_width(summary) or 0) > target)
+        if summary.launches
+        and not any(check.severity == "severe" and not sets_aside(check) for check in summary.checks)
+        and (half_width(summary) is None or (half_width(summary) or 0) > target)
     }
 
 

@@ -1,15 +1,12 @@
 """The commands of `gpubench`. Results go to standard output, progress and errors to standard error.
 
-Exit codes: 0 done; 1 a case failed or a check said no; 2 wrong usage; 3 nothing could run.
 What a command needs is imported inside it, so that `gpubench --help` and `gpubench list` start at once.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable
@@ -20,10 +17,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from gpubench import __version__
-from gpubench.cli import commands_on_files
+from gpubench.cli import commands_on_files, streams
 from gpubench.cli.commands_on_files import RESULTS
 from gpubench.cli.options import batch, counts, duration, percent, words
-from gpubench.spec.errors import GpubenchError, UsageError
+from gpubench.spec.errors import EXIT_CODES, GpubenchError, UsageError
 
 if TYPE_CHECKING:
     from gpubench.files.store import Journal, Run
@@ -40,28 +37,35 @@ class Commands(click.Group):
     """Turns the errors that a user can do something about into one message and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")  # a terminal that knows ASCII only gets question marks
+        streams.prepare()
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                streams.flush()
         except BrokenPipeError:
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (else Python complains once more when it ends)
+            streams.give_up_output()
             ctx.exit(1)
         except OSError as error:
-            click.echo(f"gpubench: {error}", err=True)
+            streams.give_up_output()
+            streams.tell(f"gpubench: {error.strerror or error}.")
             ctx.exit(1)
         except GpubenchError as error:
-            click.echo(f"gpubench: {error}", err=True)
+            streams.tell(f"gpubench: {error}")
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             for signum in (signal.SIGINT, signal.SIGTERM):  # impatience must not cut off the last line
                 signal.signal(signum, signal.SIG_IGN)
-            click.echo("\ngpubench: interrupted; nothing is left running, and finished records are kept.", err=True)
+            streams.tell("\ngpubench: interrupted; nothing is left running, and finished records are kept.")
             ctx.exit(130)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+CODES = "\b\nExit codes:\n" + "\n".join(f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items())
+
+
+@click.group(
+    cls=Commands, epilog=CODES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="gpubench")
 def main() -> None:
     """Measure how training throughput scales over 1, 2 and more devices, and see why.
@@ -221,6 +225,7 @@ def run(
     Example:
       gpubench run --workloads resnet20 --frameworks torch --devices 1,2 --save first
     """
+    from gpubench.cli import ending
     from gpubench.files.store import Journal, find, machine_folder
     from gpubench.harness import machine, plan, registry
     from gpubench.harness.interpreters import Interpreters
@@ -232,6 +237,8 @@ def run(
     cases = plan.cases(plan.with_baselines(wanted), this, interpreters, strict_devices=asked)
     if dry_run:
         _show_plan(cases, wanted)
+        if not cases.runnable:
+            _nothing_to_run(cases)
         return
     for skipped in cases.skipped:
         with contextlib.suppress(OSError):  # as of all progress: nobody may be reading it
@@ -245,12 +252,12 @@ def run(
         Journal.reopen(find(resume, results)) if resume is not None else Journal.create(results, machine_folder(), name)
     )
     earlier = _earlier(journal, cases, this) if resume is not None else []
-    records = _run_all(cases, wanted, this, journal, quiet, earlier)
-    _show([_as_run(journal, records)], as_json=False)
-    click.echo(f"\nSaved in {journal.path}\nNext: gpubench report {journal.path} -o report.html", err=True)
-    last_word = {(record.case, record.launch): record.outcome.status for record in records}  # a resumed run tries again
-    if set(last_word.values()) - {"ok", "skipped"}:
-        sys.exit(1)
+    records, measured = _run_all(cases, wanted, this, journal, quiet, earlier)
+    run_ = _as_run(journal, records)
+    with ending.however_it_is_shown(journal.path):
+        _show([run_], as_json=False)
+    streams.tell(f"\nSaved in {journal.path}\nNext: gpubench report {journal.path} -o report.html")
+    sys.exit(ending.exit_code(measured, wanted, _summaries([run_])))
 
 
 @main.command()
@@ -345,7 +352,8 @@ def report(runs: tuple[str, ...], output: Path, results: Path) -> None:
 
 def _run_all(
     cases: Cases, wanted: Plan, this: Machine, journal: Journal, quiet: bool, earlier: list[RunRecord]
-) -> list[RunRecord]:
+) -> tuple[list[RunRecord], Cases]:
+    """The records, and the cases at the batch that they were measured at."""
     from gpubench.analysis.checks import doubts
     from gpubench.analysis.precision import noisy, unresolved
     from gpubench.campaign import Campaign
@@ -358,7 +366,7 @@ def _run_all(
             progress.readings = session.sampler.latest
         if isinstance(wanted.per_device_batch, str):
             cases = _with_found_batches(session, cases, wanted.per_device_batch == "knee", earlier, progress.note)
-        return Campaign(session, cases, wanted, journal, progress, unresolved, noisy).run(earlier)
+        return Campaign(session, cases, wanted, journal, progress, unresolved, noisy).run(earlier), cases
 
 
 def _earlier(journal: Journal, cases: Cases, this: Machine) -> list[RunRecord]:

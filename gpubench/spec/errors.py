@@ -1,5 +1,14 @@
 """Errors that a user can do something about; the surfaces print their text and nothing else."""
 
+EXIT_CODES = {
+    0: "done",
+    1: "a case failed, a check took its number away, or a gate found a regression",
+    2: "wrong usage",
+    3: "nothing of what was asked for could run here",
+    4: "not resolved: a gate had no number to judge by, or an interval is wider than was asked for",
+    130: "interrupted; finished launches are kept",
+}
+
 
 class GpubenchError(Exception):
     """Says what happened, then what to do. Printed without a traceback."""

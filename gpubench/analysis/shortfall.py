@@ -1,0 +1,58 @@
+"""What a run was asked for and does not have: cases without a number, and intervals wider than they were to become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gpubench.analysis.precision import half_width
+from gpubench.analysis.scaling import CaseSummary
+from gpubench.spec.case import Case
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """One sentence a case. `failed` is wrong; `unresolved` is not known yet, and more launches may tell."""
+
+    failed: tuple[str, ...] = ()
+    unresolved: tuple[str, ...] = ()
+
+
+def shortfall(wanted: Iterable[Case], summaries: Sequence[CaseSummary], until: float | None = None) -> Shortfall:
+    """What is missing of the cases that were to be measured; `until` is the half-width that intervals were to reach."""
+    found = {summary.case: summary for summary in summaries}
+    failed, unresolved = [], []
+    for case in wanted:
+        summary = found.get(case)
+        if summary is None:
+            unresolved.append(f"{case.id} has no number: no launch of it was started")
+        elif why := why_failed(summary):
+            failed.append(f"{case.id} {why}")
+        elif until is not None and (wide := _too_wide(summary, until)):
+            unresolved.append(f"{case.id} {wide}")
+    return Shortfall(tuple(failed), tuple(unresolved))
+
+
+def why_failed(summary: CaseSummary) -> str | None:
+    """Why a case has no number, or which of its launches did not end well; None where all is well.
+
+    A launch that was repeated, as a resumed run does, counts as it ended at last.
+    """
+    if summary.no_number is not None:
+        aside = f" ({len(summary.set_aside)} set aside)" if summary.set_aside else ""
+        return f"has no number: {summary.no_number}{aside}"
+    last = {(r.launch, bool(r.schedule and r.schedule.pair_id)): r.outcome for r in summary.records}
+    lost = [(launch, one) for (launch, _), one in last.items() if one.status not in ("ok", "skipped")]
+    if lost:
+        launch, outcome = lost[0]
+        more = f", and {len(lost) - 1} more of its launches did not end well" if len(lost) > 1 else ""
+        return f"lost launch {launch}: {outcome.status.replace('_', ' ')}: {outcome.message}{more}"
+    return None
+
+
+def _too_wide(summary: CaseSummary, until: float) -> str | None:
+    width = half_width(summary)
+    if width is not None and width <= until:
+        return None
+    reached = "has no interval" if width is None else f"is known to ± {100 * width:.1f} %"
+    return f"{reached}, and was to be known to ± {100 * until:g} %"
