@@ -82,7 +82,9 @@ def compare(
 @click.command()
 @click.argument("run_", metavar="RUN", default="last")
 @click.option("-o", "--output", type=FILE, help="The bundle.  [default: the run's name, .gpubench.zip]")
-@click.option("--redact/--no-redact", default=True, show_default=True, help="Leave out hosts, users, paths, addresses.")
+@click.option(
+    "--redact/--no-redact", default=True, show_default=True, help="Leave out hosts, users, paths, addresses, secrets."
+)
 @RESULTS
 def pack(run_: str, output: Path | None, redact: bool, results: Path) -> None:
     """One file of RUN to hand on: records, telemetry, environment and checks, with checksums.

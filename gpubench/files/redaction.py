@@ -1,44 +1,92 @@
 """Records without what would tell strangers who measured, and where: for files that leave the house.
 
-Hosts, users, paths, addresses, serial numbers and secrets go; GPU UUIDs become others, the same ones everywhere, so
-that devices can still be told apart and matched. No measured number changes. What a case is, software versions, device
-models and outcomes stay as they are; every other text is searched.
+Hosts, users, paths, addresses, serial numbers and secrets go; UUIDs become others, the same ones everywhere, so that
+devices can still be told apart and matched. No measured number changes. What a case is, device models and outcomes stay
+as they are; every other text is searched, dictionary keys and version strings among them. `docs/buying.md` says what
+this cannot promise.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-# Words of our own, or a product's: nothing private can stand in them, and what looks like an address is a version.
-KEPT = {"case", "software", "started_at", "record_id", "run_id", "kind", "status", "phase", "severity", "source"}
-KEPT |= {"driver", "cuda", "nvml", "binding", "os", "cpu", "cores", "replica_digests", "bus_id", "pair_id", "vendor"}
-SECRET_KEY = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY", re.IGNORECASE)
-USER_KEY = re.compile(r"(?:SUDO_|SLURM_(?:JOB_)?)?(?:USER|LOGNAME|USERNAME)")
-HOST_KEY = re.compile(r"HOST(?:NAME)?|MASTER_ADDR|SLURM.*(?:NODELIST|NODENAME|HOST).*")
+from gpubench.spec.secrets import REDACTED, is_secret_name, without_secrets
 
-_UUID = re.compile(
-    r"\b(?:GPU|MIG|DLA)-[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"
-    r"|\bGPU-[0-9a-fA-F]{16}\b"  # AMD's
+# Words of our own, or a product's: nothing private can stand in them, and what looks like an address is a version.
+KEPT = {"case", "started_at", "record_id", "run_id", "kind", "status", "phase", "severity", "source"}
+KEPT |= {"driver", "cuda", "nvml", "binding", "os", "cpu", "cores", "replica_digests", "bus_id", "pair_id", "vendor"}
+USER_KEY = re.compile(r"(?:SUDO_|SLURM_(?:JOB_)?)?(?:USER|LOGNAME|USERNAME)")
+HOST_KEY = re.compile(
+    r"HOST(?:NAME)?|.*_ADDR|.*_(?:HOST|HOSTS|HOSTNAME|URI)|SLURM.*(?:NODELIST|NODENAME|HOST).*|.*HOSTFILE"
 )
-_HOME = re.compile(r"(?:/home/|/Users/|/u/|\\Users\\)([A-Za-z0-9._-]+)")
-_PATTERNS = (
+# A host of such a name is found by its own spelling only: in other letters it is another thing of our own.
+COMMON = {
+    "cpu",
+    "gpu",
+    "cuda",
+    "torch",
+    "tensorflow",
+    "mxnet",
+    "jax",
+    "fake",
+    "host",
+    "node",
+    "localhost",
+    "linux",
+    "python",
+}
+
+_HEX = "[0-9a-fA-F]"
+_PLAIN_UUID = f"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
+_UUID = re.compile(
+    rf"(?<![0-9A-Za-z-])(?:(?:GPU|MIG|DLA)-)?{_PLAIN_UUID}(?![0-9A-Za-z])"
+    rf"|\bGPU-{_HEX}{{16}}\b"  # AMD's
+)
+_HOME = re.compile(r"(?:/home/|/Users/|/u/|\\Users\\|\bhome/|\bUsers/)([A-Za-z0-9._-]+)")
+_END = r"[^\s'\":,;()<>|=]"
+_PATHS = (
     (re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>]+", re.IGNORECASE), "<url>"),
+    (re.compile(r"(?i)(?:\b[a-z]+%3A)?(?:%2F|%5C)[^\s'\"<>]*"), "<path>"),  # percent-encoded, as in a URL's query
+    (re.compile(r"(['\"])(?:~[\w.-]*/|(?:\.\.?)?/|[A-Za-z]:\\|\\\\)[^'\"\n]*\1"), r"\1<path>\1"),  # quoted: spaces
+    (re.compile(rf"(?<![\w\\])\\\\[^\s\\'\"]+\\{_END}*"), "<path>"),  # \\server\share
+    (re.compile(r"(?<![\w.<])(?:~[\w.-]*|\.\.?)?(?:/[^\s'\":,;()<>|=/]+)+/?"), "<path>"),
+    (re.compile(rf"(?<![\w.<])~[\w.-]*/{_END}*"), "<path>"),
+    (re.compile(rf"\b[A-Za-z]:\\{_END}+"), "<path>"),
+    (re.compile(rf"(?i)(?<![\w.<])(?:home|users|scratch)[/\\]{_END}+"), "<path>"),
+)
+_NCCL_HOST = re.compile(r"^([A-Za-z0-9][A-Za-z0-9.-]*):\d+:\d+ \[\d+\] NCCL ", re.MULTILINE)
+_PATTERNS = (
     (re.compile(r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9][A-Za-z0-9.-]*\b"), "<user>@<host>"),
-    (re.compile(r"(['\"])(?:~?/|[A-Za-z]:\\)[^'\"\n]*\1"), r"\1<path>\1"),  # in quotes a path may hold spaces
-    (re.compile(r"(?<![\w.<])(?:~?/[^\s'\":,;()<>|=/]+)+/?"), "<path>"),
-    (re.compile(r"\b[A-Za-z]:\\[^\s'\":,;()<>|]+"), "<path>"),
-    (re.compile(r"(?<![0-9A-Fa-f:])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![0-9A-Fa-f:])"), "<mac>"),
+    (re.compile(rf"(?<![0-9A-Fa-f:])(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}(?![0-9A-Fa-f:])"), "<mac>"),
+    (re.compile(rf"(?<![\w.])(?:{_HEX}{{4}}\.){{2}}{_HEX}{{4}}(?![\w.])"), "<mac>"),
     (re.compile(r"(?<![\w.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![\w]|\.[0-9])"), "<ip>"),
     # Three groups at least, or a double colon: a time of day or a PCI address is none.
-    (re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:){4,7}[0-9A-Fa-f]{1,4}(?![\w:.])"), "<ip>"),
-    (re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:){0,6}[0-9A-Fa-f]{0,4}::[0-9A-Fa-f:]*[0-9A-Fa-f]+(?![\w:.])"), "<ip>"),
+    (re.compile(rf"(?<![\w:.])(?:{_HEX}{{1,4}}:){{4,7}}{_HEX}{{1,4}}(?![\w:.])"), "<ip>"),
+    (re.compile(rf"(?<![\w:.])(?:{_HEX}{{1,4}}:){{0,6}}{_HEX}{{0,4}}::[0-9A-Fa-f:]*{_HEX}+(?![\w:.])"), "<ip>"),
+    (re.compile(rf"(?<![\w:])(?:{_HEX}{{4}}:){{3}}{_HEX}{{4}}(?![\w:])"), "<guid>"),  # InfiniBand's
     (
-        re.compile(r"\b(serial(?: number| no\.?)?\s*[:=#]?\s*)[A-Za-z0-9-]*[0-9][A-Za-z0-9-]*", re.IGNORECASE),
+        re.compile(
+            r"(?i)\b((?:serial(?:[ _-]?(?:number|no\.?|num|id))?|s/n|sn|(?:asset|service)[ _-]?tag)['\"]?\s*[:=#]\s*)"
+            r"['\"]?[A-Za-z0-9][A-Za-z0-9./-]*"
+        ),
         r"\1<serial>",
     ),
+    (
+        re.compile(r"(?i)\b(serial(?:[ _-]?(?:number|no\.?|num|id))?\s+)[A-Za-z0-9-]*[0-9][A-Za-z0-9-]*"),
+        r"\1<serial>",
+    ),
+    # Domains under names that nothing in Python ends in.
+    (
+        re.compile(
+            r"(?i)(?<![\w.@])(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+"
+            r"(?:com|net|org|edu|gov|mil|local|lan|internal|intranet|corp|cluster|localdomain)(?![\w.]*\()\b"
+        ),
+        "<host>",
+    ),
+    (re.compile(rf"(?<![0-9A-Za-z]){_HEX}{{32,}}(?![0-9A-Za-z])"), "<id>"),  # keys, machine ids
 )
 
 
@@ -59,11 +107,13 @@ class Redactor:
                 names.setdefault(word, _machine_name(record))
             for user in _users(record):
                 names.setdefault(user, "<user>")
-            for word in _named(record.get("environment", {}), HOST_KEY):
+            for word in _hosts(record):
                 names.setdefault(word, "<host>")
-        self._names = {word: names[word] for word in sorted(names, key=len, reverse=True) if word}
-        known = "|".join(map(re.escape, self._names)) or "(?!)"  # which matches nothing
-        self._words = re.compile(rf"(?<![A-Za-z0-9_])(?:{known})(?![A-Za-z0-9_])")
+        names.pop("", None)
+        exact = {word: other for word, other in names.items() if word.lower() in COMMON}
+        others = {word.lower(): other for word, other in names.items() if word not in exact}
+        self._names = exact | others
+        self._words = [_either(exact, 0), _either(others, re.IGNORECASE)]
 
     def record(self, record: dict[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = self.value(record)
@@ -71,34 +121,68 @@ class Redactor:
         return made
 
     def value(self, value: Any) -> Any:
-        """Any JSON value; dicts keep their keys."""
+        """Any JSON value. A key of the schema stays; one that is free text is searched as any text is."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
             return [self.value(item) for item in value]
         if isinstance(value, dict):
-            return {key: _member(key, item, self.value) for key, item in value.items()}
+            return self._members(value, self.value)
         return value
 
     def text(self, text: str) -> str:
-        text = other_device(text)
-        for pattern, replacement in _PATTERNS:
-            text = pattern.sub(replacement, text)
-        return self._words.sub(lambda match: self._names[match[0]], text)
+        """The text without secrets, paths, addresses, names and serial numbers."""
+        return self._named(_replaced(_replaced(other_device(without_secrets(text)), _PATHS), _PATTERNS))
+
+    def version(self, text: str) -> str:
+        """A version string, in which four numbers with points are no address, nor is a commit a key."""
+        return self._named(_replaced(without_secrets(text), _PATHS))
+
+    def _versions(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self.version(item) if isinstance(item, str) else item for key, item in value.items()}
+        return self.value(value)
+
+    def _members(self, members: dict[str, Any], walk: Callable[[Any], Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, item in members.items():
+            name = key if re.fullmatch("[a-z][a-z0-9_]*", key) else self.text(key)
+            if name in made:  # two paths, say, that look alike now
+                name = next(other for n in range(2, len(members) + 2) if (other := f"{name} ({n})") not in made)
+            made[name] = self._versions(item) if key == "software" else _member(key, item, walk)
+        return made
+
+    def _named(self, text: str) -> str:
+        for words in self._words:
+            text = words.sub(lambda match: self._names.get(match[0]) or self._names[match[0].lower()], text)
+        return text
 
 
 def other_device(text: str) -> str:
-    """The text with each GPU's UUID replaced by another, the same one everywhere."""
+    """The text with each UUID replaced by another, the same one everywhere."""
     return _UUID.sub(lambda match: _other_uuid(match[0]), text)
+
+
+def _replaced(text: str, patterns: Iterable[tuple[re.Pattern[str], str]]) -> str:
+    for pattern, replacement in patterns:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _either(words: Iterable[str], flags: int) -> re.Pattern[str]:
+    known = "|".join(map(re.escape, sorted(words, key=len, reverse=True))) or "(?!)"  # which matches nothing
+    return re.compile(rf"(?<![A-Za-z0-9_])(?:{known})(?![A-Za-z0-9_])", flags)
 
 
 def _member(key: str, item: Any, walk: Callable[[Any], Any]) -> Any:
     if key in KEPT:
         return item
-    if "serial" in key.lower() or SECRET_KEY.search(key):
-        return item if item is None else "<redacted>"
+    if "serial" in key.lower() or is_secret_name(key):
+        return item if item is None else REDACTED
     if USER_KEY.fullmatch(key) and isinstance(item, str):
         return "<user>"
+    if HOST_KEY.fullmatch(key) and isinstance(item, str):
+        return "<host>"
     if key == "log" and isinstance(item, str):
         return item.replace("\\", "/").rpartition("/")[2]
     return walk(item)
@@ -116,20 +200,44 @@ def _machine_name(record: dict[str, Any]) -> str:
 
 
 def _other_uuid(uuid: str) -> str:
-    kind, _, rest = uuid.partition("-")
+    """By the UUID's own digits, so that one named with and without its kind stays one device."""
+    kind, dash, rest = uuid.partition("-") if uuid[:4] in ("GPU-", "MIG-", "DLA-") else ("", "", uuid)
     digest = hashlib.sha256(f"gpubench device {rest.lower()}".encode()).hexdigest()
     if "-" not in rest:
         return f"{kind}-{digest[:16]}"
-    return "-".join([kind, digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32]])
+    return kind + dash + "-".join([digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32]])
 
 
 def _users(record: dict[str, Any]) -> set[str]:
     """Whoever has a home in a path, or is named in a variable. "root" is everywhere and says nothing."""
     homes = {name for value in _texts(record) for name in _HOME.findall(value)}
-    return (homes | set(_named(record.get("environment", {}), USER_KEY))) - {"root"}
+    return (homes | set(_values(record.get("environment", {}), USER_KEY))) - {"root"}
 
 
-def _named(variables: dict[str, str], key: re.Pattern[str]) -> list[str]:
+def _hosts(record: dict[str, Any]) -> set[str]:
+    """The other hosts of a gang: as variables name them (lists, Slurm's `gpu[01-04]`) and NCCL logs."""
+    found = {host for text in _texts(record) for host in _NCCL_HOST.findall(text)}
+    for value in _values(record.get("environment", {}), HOST_KEY):
+        for word in re.split(r"[\s,;]+(?![^\[]*\])", re.sub(r"[a-z+.-]+://", "", value)):
+            found |= set(_expanded(re.sub(r":\d+$", "", word)))
+    found |= {host.split(".")[0] for host in found}
+    return {host for host in found if re.search("[A-Za-z]", host) and host not in ("localhost", "lo")}
+
+
+def _expanded(word: str) -> Iterator[str]:
+    """`gpu[01-03,7]` as `gpu01`, `gpu02`, `gpu03`, `gpu7`; another word as it is."""
+    match = re.fullmatch(r"([^\[\]]+)\[([0-9,-]+)\](.*)", word)
+    if match is None:
+        yield word
+        return
+    for span in match[2].split(","):
+        first, _, last = span.partition("-")
+        if first.isdigit() and (last or first).isdigit():
+            for number in range(int(first), min(int(last or first), int(first) + 4096) + 1):
+                yield f"{match[1]}{number:0{len(first)}}{match[3]}"
+
+
+def _values(variables: dict[str, str], key: re.Pattern[str]) -> list[str]:
     return [value for name, value in variables.items() if key.fullmatch(name) and isinstance(value, str)]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -118,10 +119,14 @@ def _rich_table(columns: Sequence[Column], summaries: Sequence[CaseSummary]) -> 
 
 
 def inert(value: Value) -> Value:
-    """Spreadsheets run a cell that starts with one of these (OWASP, CSV injection); a number cell is left alone."""
+    """The value as a spreadsheet shows it and does not run it (OWASP, CSV injection); a number cell is left alone.
+
+    Some spreadsheets take a full-width sign for the sign itself, hence the normal form.
+    """
     if isinstance(value, str):
         value = clean(value)
-        return "'" + value if value.lstrip().startswith(("=", "+", "-", "@")) else value
+        first = unicodedata.normalize("NFKC", value.lstrip()[:1])
+        return "'" + value if first.startswith(tuple("=+-@|%")) else value
     return value
 
 

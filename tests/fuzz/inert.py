@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from html.parser import HTMLParser
 
 VOID = {"meta", "link", "img", "input", "br", "rect", "line", "polyline"}
@@ -22,7 +23,7 @@ def assert_csv(text: str) -> None:
     for row in rows:
         assert len(row) == len(head)
         for cell in row:
-            assert not cell.startswith(("=", "+", "-", "@")) or is_number(cell), cell
+            assert not unicodedata.normalize("NFKC", cell[:1]).startswith(tuple("=+-@|%")) or is_number(cell), cell
 
 
 def is_number(cell: str) -> bool:
