@@ -16,6 +16,7 @@ from pathlib import Path
 import platformdirs
 
 import gpubench
+from gpubench.harness.gang.surroundings import surroundings
 from gpubench.harness.outcomes import printable
 from gpubench.spec.errors import GpubenchError
 from gpubench.spec.framework import Framework
@@ -99,7 +100,9 @@ class Environment:
         with (self.folder.parent / f"{self.framework.name}.log").open("a") as output:
             output.write(f"$ {' '.join(command)}\n")
             output.flush()
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=surroundings(os.environ)
+            )
             began = time.monotonic()
             while (code := _wait(process, HEARTBEAT_SECONDS)) is None:
                 log(f"still at it after {time.monotonic() - began:.0f} s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpubench.harness.environments import Environment, discovery
+from gpubench.harness.gang.surroundings import surroundings
 from gpubench.spec.errors import UsageError
 from gpubench.spec.framework import Framework
 
@@ -63,6 +65,7 @@ class Interpreters:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=DISCOVERY_SECONDS,
+                env=surroundings(os.environ),
                 check=False,
             )
             if answer.returncode == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 import uuid
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from gpubench import __version__
 from gpubench.harness import sources, steady
 from gpubench.harness.gang.launch import GangError, Launch
 from gpubench.harness.gang.local import LocalGang
+from gpubench.harness.gang.surroundings import kept_away
 from gpubench.spec.messages import Built, Finish, Finished, RoundDone, RunSteps, Started
 from gpubench.spec.record import (
     Check,
@@ -289,6 +291,7 @@ class _Attempt:
             machine=self.bench.machine,
             software=self.software,
             environment=self.environment,
+            environment_kept_away=kept_away(os.environ),
             devices=list(self.launch.devices),
             observed=self.observed,
             warmup=self.warm_up,

@@ -82,8 +82,8 @@ def _in_one_gang(subject: Subject, trials: Sequence[Trial], logs: Path) -> list[
             }
             for index, trial in enumerate(trials):
                 if index > 0:
-                    address = f"file://{gang.scratch}/rendezvous{index}"
-                    for rank, start in zip(gang.ranks, _launch(subject, trial).orders(address), strict=True):
+                    orders = _launch(subject, trial).orders(gang.address(index))
+                    for rank, start in zip(gang.ranks, orders, strict=True):
                         rank.order(start)
                 results.append(_one(gang, trial, software, another=index < len(trials) - 1))
     except GangError as error:

@@ -347,6 +347,7 @@ class RunRecord:
     machine: Machine
     software: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
+    environment_kept_away: list[str] | None = None  # names of a launcher's variables that the workers did not see
     devices: list[Device] = field(default_factory=list)
     observed: Observed = field(default_factory=Observed)
     warmup: WarmUp | None = None

@@ -6,6 +6,7 @@ It also dies, hangs, runs out of memory and floods its log on request. `GPUBENCH
     first_step_seconds, warm_up_steps and warm_up_factor, jitter [factors, repeated],
     communication_seconds (added where there is more than one device),
     loss [values, the last one repeats], world_size, drift (replicas differ), parameters,
+    refuse_variables [names that must not reach the worker],
     real_time (steps really take their time, on the node's clock),
     misbehave {"rank": 1, "phase": "step", "after_steps": 3, "how": "die"}, phase being start, build, step or stop
 """

@@ -37,6 +37,8 @@ def advance(seconds: float) -> None:
 def take(case: Case, place: Place) -> None:
     global _busy_cores
     _busy_cores = len(place.devices)
+    if seen := [name for name in BEHAVIOUR.get("refuse_variables", []) if name in os.environ]:
+        raise RuntimeError(f"these variables reached the worker: {', '.join(seen)}")
     misbehave(place, "start", 0)
 
 

@@ -8,7 +8,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from gpubench.frameworks.torch.device import autocast, devices, parameters_of
+from gpubench.frameworks.torch.device import autocast, devices, meeting_place, parameters_of
 from gpubench.spec.framework import Training
 
 
@@ -18,7 +18,7 @@ def training(case, place, workload):
     (device,) = devices(place)
     dist.init_process_group(
         backend="nccl" if device.type == "cuda" else "gloo",
-        init_method=place.address,
+        store=meeting_place(place),
         rank=place.rank,
         world_size=place.world_size,
         timeout=timedelta(seconds=place.collective_timeout_seconds),

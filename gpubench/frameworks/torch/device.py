@@ -3,8 +3,10 @@
 import contextlib
 import os
 import resource
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import torch
+import torch.distributed as dist
 
 from gpubench.spec.case import Case, Place, share_id
 
@@ -36,6 +38,15 @@ def wait(result: object) -> None:
         for index in range(torch.cuda.device_count()):
             if torch.cuda.memory_reserved(index):
                 torch.cuda.synchronize(index)
+
+
+def meeting_place(place: Place) -> dist.Store:
+    """The file by which the ranks find one another.
+
+    PyTorch's own `init_method="file://…"` takes the path of its URL as it stands: a # or a ? in it ends the path, and
+    %20 stays %20.
+    """
+    return dist.FileStore(unquote_to_bytes(urlsplit(place.address).path), place.world_size)
 
 
 def autocast(case: Case, device: torch.device) -> contextlib.AbstractContextManager:

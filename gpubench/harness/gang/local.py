@@ -20,6 +20,7 @@ import psutil
 
 import gpubench
 from gpubench.harness.gang.launch import GangError, Launch
+from gpubench.harness.gang.surroundings import surroundings
 from gpubench.harness.outcomes import Ending, garbled, judge
 from gpubench.spec.case import Device
 from gpubench.spec.messages import MESSAGE_FD_VARIABLE, Failed, Order, Report, from_line, to_line
@@ -62,6 +63,22 @@ def visibility(gpus: Sequence[Device]) -> dict[str, str]:
     return {"CUDA_DEVICE_ORDER": order, "CUDA_VISIBLE_DEVICES": ids}
 
 
+def _readable_at_end_of(pid: int) -> int:
+    """A descriptor that is at its end once this child has ended. It is not reaped by that: its exit code stays.
+
+    A thread waits for the child, since `pidfd_open` is missing in old kernels and forbidden in many sandboxes.
+    """
+    reading, writing = os.pipe()
+
+    def wait() -> None:
+        with contextlib.suppress(ChildProcessError):  # it was reaped before this thread came to it
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        os.close(writing)
+
+    threading.Thread(target=wait, name=f"wait for {pid}", daemon=True).start()
+    return reading
+
+
 class Rank:
     """One process: its orders, its messages, and its log."""
 
@@ -74,7 +91,7 @@ class Rank:
         messages, theirs = os.pipe()
         self.messages = messages
         os.set_blocking(messages, False)
-        environment = {**os.environ, MESSAGE_FD_VARIABLE: str(theirs), "PYTHONUNBUFFERED": "1"}
+        environment = {**surroundings(os.environ), MESSAGE_FD_VARIABLE: str(theirs), "PYTHONUNBUFFERED": "1"}
         if launch.case.device_kind == "gpu":
             environment |= visibility(launch.devices)
         try:
@@ -93,7 +110,7 @@ class Rank:
             raise
         finally:
             os.close(theirs)
-        self.end_fd = os.pidfd_open(self.process.pid)
+        self.end_fd = _readable_at_end_of(self.process.pid)
 
     def order(self, message: Order) -> None:
         assert self.process.stdin is not None
@@ -167,7 +184,7 @@ class LocalGang:
     def __enter__(self) -> Self:
         self.scratch = tempfile.mkdtemp(prefix="gpubench-")
         try:
-            orders = self.launch.orders(address=f"file://{self.scratch}/rendezvous")
+            orders = self.launch.orders(self.address())
             for index, (order, log) in enumerate(zip(orders, self.logs, strict=True)):
                 self.ranks.append(Rank(index, self.launch, log))
                 self.ranks[-1].order(order)
@@ -180,6 +197,10 @@ class LocalGang:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end()
+
+    def address(self, training: int = 0) -> str:
+        """Where ranks meet for their first, second, … training, as a URL: odd characters are percent-encoded."""
+        return (Path(self.scratch) / f"rendezvous{training}").as_uri()
 
     @property
     def pids(self) -> list[int]:
