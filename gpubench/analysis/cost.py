@@ -22,7 +22,8 @@ Way = Literal["bought", "rented"]
 @dataclass(frozen=True, kw_only=True)
 class Purchase:
     """`capital_cost` in the currency, for all devices of the price; `utilization` is the share of the lifetime in which
-    the machine trains. `tariff_per_kwh` in the currency; `pue` is the site's power over the machines' (1 is ideal).
+    the machine trains, as the buyer states it. `tariff_per_kwh` in the currency; `pue` is the site's power over the
+    machines' (1 is ideal).
     """
 
     capital_cost: float
@@ -30,6 +31,11 @@ class Purchase:
     utilization: float
     tariff_per_kwh: float
     pue: float
+
+    @property
+    def use_hours(self) -> float:
+        """Hours of use in the lifetime: those in which it trains, and pays itself back."""
+        return self.lifetime_hours * self.utilization
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +72,7 @@ FORMULAS = (
     Formula("samples per joule", "1/J", "1 / energy per sample"),
     Formula("share", "1", "devices of the case / devices that the price is for"),
     Formula(
-        "cost per sample, bought",
+        "cost per sample, bought, at the stated utilization",
         "currency",
         "capital cost x share / (lifetime x utilization x 3600 s/h x samples/s) "
         "+ energy per sample x PUE x tariff / 3.6e6 J/kWh",
@@ -79,6 +85,7 @@ FORMULAS = (
         "capital cost x share / (cost per sample, rented - energy per sample x PUE x tariff / 3.6e6 J/kWh); "
         "in hours: samples / (3600 s/h x samples/s of the bought machine)",
     ),
+    Formula("hours of use in the lifetime", "h", "lifetime x utilization, as the prices state them"),
 )
 
 
@@ -86,7 +93,7 @@ def energy(summary: CaseSummary, price: Price | None = None) -> Estimate:
     """Joules per sample: from the buyer's figure for the machine's power where there is one, else as measured."""
     if price is None or price.power_watts is None:
         return draws.energy(summary)
-    watts = price.power_watts * _share(summary, price)
+    watts = price.power_watts * share(summary, price)
     return combined(lambda rate: watts / rate, draws.throughput(summary))
 
 
@@ -96,12 +103,12 @@ def cost_per_sample(summary: CaseSummary, price: Price, way: Way) -> Estimate:
     if way == "rented":
         if price.rent_per_hour is None:
             return Estimate(None, reason="there is no price to rent it")
-        per_second = price.rent_per_hour * _share(summary, price) / SECONDS_PER_HOUR
+        per_second = price.rent_per_hour * share(summary, price) / SECONDS_PER_HOUR
         return combined(lambda rate: per_second / rate, rate)
     if price.purchase is None:
         return Estimate(None, reason="there is no price to buy it")
-    seconds = price.purchase.lifetime_hours * price.purchase.utilization * SECONDS_PER_HOUR
-    capital = price.purchase.capital_cost * _share(summary, price) / seconds
+    seconds = price.purchase.use_hours * SECONDS_PER_HOUR
+    capital = price.purchase.capital_cost * share(summary, price) / seconds
     return combined(lambda rate, power: capital / rate + power, rate, _electricity(summary, price, price.purchase))
 
 
@@ -114,7 +121,7 @@ def break_even(bought: CaseSummary, price: Price, rented: CaseSummary, rent: Pri
     """Samples from which buying the one machine is cheaper than renting the other; the reason where it never is."""
     if price.purchase is None or rent.rent_per_hour is None:
         return Estimate(None, reason="it takes a machine to buy and one to rent")
-    capital = price.purchase.capital_cost * _share(bought, price)
+    capital = price.purchase.capital_cost * share(bought, price)
     renting = cost_per_sample(rented, rent, "rented")
     saved = combined(lambda one, other: one - other, renting, _electricity(bought, price, price.purchase))
     return paid_back(capital, saved)
@@ -137,5 +144,6 @@ def _electricity(summary: CaseSummary, price: Price, purchase: Purchase) -> Esti
     return combined(lambda joules: joules * factor, energy(summary, price))
 
 
-def _share(summary: CaseSummary, price: Price) -> float:
+def share(summary: CaseSummary, price: Price) -> float:
+    """How many of what the price is for a case takes: a half for four devices of eight."""
     return summary.case.n_devices / price.devices

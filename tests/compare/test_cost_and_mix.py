@@ -1,5 +1,7 @@
 """What a sample costs, worked out by hand; totals of a mix; and intervals that carry every launch through."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -95,10 +97,11 @@ def test_every_formula_is_one_that_the_functions_follow():
         "energy per sample",
         "samples per joule",
         "share",
-        "cost per sample, bought",
+        "cost per sample, bought, at the stated utilization",
         "cost per sample, rented",
         "cost per million samples",
         "break-even",
+        "hours of use in the lifetime",
     ]
 
 
@@ -138,9 +141,106 @@ def test_energy_and_cost_of_a_mix_are_sums_too():
     found = total(a, works, BOTH)
     assert found.kilowatt_hours.value == pytest.approx(11)  # 11 hours at 1 kW
     assert found.rented.value == pytest.approx(11 * 36)
-    assert found.bought.value == pytest.approx(11 * (250_000 / 17_520 + 0.30))
+    assert found.bought.value == pytest.approx(250_000 / 48 + 11 * 0.30)  # the machine is paid for also while idle
     # 250,000 / (11 x 36 of rent - 11 x 0.30 of electricity) months
     assert break_even_months(found, BOTH, found).value == pytest.approx(250_000 / (11 * 35.70))
+
+
+def test_a_bought_machine_costs_what_it_costs_however_little_the_mix_uses_it():
+    # 500 EUR over 48 months is 10.42 a month; 81 h at 35 W are 2.835 kWh, 0.85 at 0.30. At 50 % it would be 3.16.
+    purchase = Purchase(capital_cost=500, lifetime_hours=35_040, utilization=0.5, tariff_per_kwh=0.30, pue=1.0)
+    price = Price(currency="EUR", devices=1, purchase=purchase, power_watts=35.0)
+    works = [Work(workload="resnet20", samples_per_month=81 * 3600 * 100.0)]
+    found = total(side("a", ("resnet20", [100.0] * 3)), works, price)
+    assert found.hours.value == pytest.approx(81)
+    assert found.bought.value == pytest.approx(500 / 48 + 2.835 * 0.30)
+    assert (found.use.value, found.stated_use) == (pytest.approx(81 / 730), 0.5)
+    assert found.contradicts
+
+
+@pytest.mark.parametrize(("hours", "devices", "machines"), [(729, 1, 1), (731, 1, 2), (2000, 1, 3), (731, 8, 1)])
+def test_a_mix_takes_as_many_machines_as_its_hours_fill(hours, devices, machines):
+    price = Price(currency="EUR", devices=devices, purchase=replace(PURCHASE, tariff_per_kwh=0.0))
+    works = [Work(workload="resnet20", samples_per_month=hours * 3600 * 100.0)]
+    found = total(side("a", ("resnet20", [100.0] * 3)), works, price)
+    assert found.machines.value == machines
+    assert found.use.value == pytest.approx(hours / devices / machines / 730)
+    assert found.bought.value == pytest.approx(machines * 250_000 / 48)
+
+
+def test_a_case_on_more_devices_than_a_price_is_for_takes_that_many_machines_at_once():
+    case = make_case("ddp", 4, device_kind="gpu")
+    a = side_of("a", make_launches(case, [100.0] * 3, power_watts=1000.0))
+    found = total(a, [Work(workload="resnet20", samples_per_month=3600.0)], replace(BOUGHT, devices=2))
+    assert found.machines.value == 2
+
+
+def test_a_stated_use_that_the_mix_comes_near_is_no_contradiction():
+    works = [Work(workload="resnet20", samples_per_month=365 * 3600 * 100.0)]  # half of a month
+    found = total(side("a", ("resnet20", [100.0] * 3)), works, BOTH)
+    assert found.use.value == pytest.approx(0.5)
+    assert not found.contradicts
+
+
+def test_hours_to_break_even_are_compared_with_the_hours_of_use():
+    # 250,000 over (rent - 0.30 of electricity) an hour, of 17,520 hours of use: between them lies 14.57 an hour.
+    assert BOTH.purchase.use_hours == 17_520
+    for rent, pays in ((14.0, "later"), (15.0, "within"), (0.2, "never")):
+        both = replace(BOTH, rent_per_hour=rent)
+        sides = [side(name, ("resnet20", [100.0, 100.1, 99.9, 100.0])) for name in "ab"]
+        made = study(compare(sides), {"a": both, "b": both})
+        assert {each.pays for each in made.break_evens} == {pays}
+
+
+def test_a_mix_pays_back_exactly_where_buying_it_costs_less_a_month():
+    works = [Work(workload="resnet20", samples_per_month=3600 * 100.0 * 100)]  # 100 hours a month
+    for rent, pays in ((50.0, "later"), (60.0, "within")):
+        both = replace(BOTH, rent_per_hour=rent)
+        sides = [side(name, ("resnet20", [100.0, 100.1, 99.9, 100.0])) for name in "ab"]
+        made = study(compare(sides), {"a": both, "b": both}, works)
+        assert {each.pays for each in made.break_evens if each.months} == {pays}
+        assert {t.bought.value < t.rented.value for t in made.totals} == {pays == "within"}
+
+
+def withheld(name: str, *workloads: str) -> Side:
+    """A side whose cases lost their number: the loss is no finite number."""
+    records = []
+    for workload in workloads:
+        case = make_case(device_kind="gpu", workload=workload, batch=8)
+        made = make_launches(case, [500.0] * 3, machine=make_machine("gpu", name=name), power_watts=1000.0)
+        records += [replace(each, observed=replace(each.observed, loss_last=float("nan"))) for each in made]
+    return side_of(name, records)
+
+
+def test_a_number_that_a_check_took_away_takes_energy_cost_and_totals_with_it():
+    a, b = side("a", ("resnet20", [100.0] * 3)), withheld("b", "resnet20")
+    made = study(compare([a, b]), {"a": BOTH, "b": BOTH}, [Work(workload="resnet20", samples_per_month=3.6e6)])
+    [_, row] = made.groups[0]
+    lost = made.totals[1]
+    for each in (row.joules_per_sample, row.samples_per_joule, row.bought_per_million, row.rented_per_million):
+        assert each.value is None
+    for each in (lost.hours, lost.machines, lost.use, lost.kilowatt_hours, lost.bought, lost.rented):
+        assert each.value is None
+        assert "b has no number for resnet20" in each.reason
+        assert "loss not finite" in each.reason
+    assert {each.pays for each in made.break_evens if each.bought.name == "b"} == {"no_number"}
+
+
+def test_of_several_cases_that_fit_one_without_a_number_is_never_taken_and_is_named():
+    fast = withheld("b", "resnet20").summaries
+    slow = side("b", ("mlp", [1.0] * 3)).summaries
+    slower = summarize(make_launches(make_case("ddp", device_kind="gpu", batch=8), [50.0] * 3, power_watts=1000.0))
+    b = Side("b", (*fast, *slow, *slower))
+    [part] = total(b, [Work(workload="resnet20", samples_per_month=1.0)], None).parts
+    assert part.summary.case.strategy == "ddp"
+    assert part.withheld == fast
+
+
+def test_a_case_that_trains_another_model_is_in_no_total():
+    a, b = side("a", ("resnet20", [100.0] * 3)), side("b", ("resnet20", [100.0] * 3))
+    records = [replace(r, observed=replace(r.observed, parameters=7)) for s in b.summaries for r in s.records]
+    made = study(compare([a, side_of("b", records)]), None, [Work(workload="resnet20", samples_per_month=1.0)])
+    assert made.totals[1].hours.value is None
 
 
 def test_a_mix_of_one_work_has_the_interval_of_its_case():
