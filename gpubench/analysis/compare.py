@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -166,13 +166,6 @@ def ratio_interval(above: Sequence[Launch], below: Sequence[Launch]) -> Interval
     return found
 
 
-def slower_than(pairs: Iterable[Pair], fraction: float) -> list[Pair]:
-    """The pairs whose whole interval is slower than the reference by more than `fraction`, the work being the same."""
-    return [
-        pair for pair in pairs if not pair.unlike and pair.interval is not None and pair.interval.high < 1 - fraction
-    ]
-
-
 def _matched(reference: Side, other: Side) -> tuple[list[tuple[CaseSummary, CaseSummary]], list[Unmatched]]:
     """The same case on both sides; of what is left, the one that differs only in factors, where it is the only one."""
     exact = {summary.case: summary for summary in other.summaries}
@@ -196,7 +189,7 @@ def _matched(reference: Side, other: Side) -> tuple[list[tuple[CaseSummary, Case
 
 
 def _reason(kind: Kind, interval: Interval | None, ratio: float, reference: CaseSummary, other: CaseSummary) -> str:
-    if _same_launches(reference, other):
+    if same_launches(reference, other):
         return "these are the same launches"
     if interval is None:
         fewest = min(len(reference.launches), len(other.launches))
@@ -213,7 +206,8 @@ def _reason(kind: Kind, interval: Interval | None, ratio: float, reference: Case
     return f"about {needed} launches on each side would settle it at this noise"
 
 
-def _same_launches(reference: CaseSummary, other: CaseSummary) -> bool:
+def same_launches(reference: CaseSummary, other: CaseSummary) -> bool:
+    """Whether any launch stands on both sides: then the two are not independent."""
     return bool({r.record_id for r in reference.records} & {r.record_id for r in other.records})
 
 

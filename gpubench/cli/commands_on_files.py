@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpubench.cli.options import percent
+from gpubench.spec.errors import GpubenchError, NotResolvedError
 
 if TYPE_CHECKING:
     from gpubench.cli.comparing import Compared
@@ -20,6 +21,7 @@ RESULTS = click.option(
     show_default=True,
     help="Folder of the runs.",
 )
+GATE_EXITS = {"not_slower": 0, "slower": GpubenchError.exit_code, "not_resolved": NotResolvedError.exit_code}
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -31,7 +33,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     "--fail-if-slower",
     callback=percent,
     metavar="PERCENT",
-    help="Exit with 1 where a whole interval is slower by more, e.g. 3%.",
+    help="Exit with 1 where a case is slower by more, e.g. 3%, and with 4 where one is not resolved.",
 )
 @click.option("-o", "--output", type=FILE, help="Also write an HTML page, and its plots beside it.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
@@ -48,20 +50,27 @@ def compare(
     """Compare machines, software or dates with A, the reference: runs, folders of runs, or packed bundles.
 
     \b
+    With --fail-if-slower every case of A must have a number on every other side:
+      exit 0  no case is slower by more, each by its whole interval
+      exit 1  a case is slower by more, by its whole interval
+      exit 4  none is, but one is not resolved: no number, no interval, not measured, or too wide
+
+    \b
     Example:
       gpubench compare vendor_a/ vendor_b/ --prices prices.toml --mix mix.toml -o compare.html
       gpubench compare last_month last_night --fail-if-slower 3%
     """
     from gpubench.cli import comparing
-    from gpubench.files.untrusted import inert, may_write
+    from gpubench.files.untrusted import may_write
 
     if output is not None:
         may_write(output, (".html", ".htm"))
     compared = comparing.run(runs, results, prices, mix)
+    found = None if fail_if_slower is None else comparing.judge(compared, fail_if_slower)
     for warning in compared.warnings:
         click.echo(f"gpubench: {warning}", err=True)
     if as_json:
-        click.echo(comparing.as_json(compared))
+        click.echo(comparing.as_json(compared, found))
     else:
         from gpubench.report import terminal
         from gpubench.report.compare_tables import to_rich
@@ -69,14 +78,10 @@ def compare(
         terminal.show(lambda width: to_rich(compared.study))
     if output is not None:
         _write_page(compared, output)
-    slow = [] if fail_if_slower is None else comparing.too_slow(compared, fail_if_slower)
-    for pair in slow:
-        assert pair.interval is not None
-        low, high = 100 * (1 - pair.interval.high), 100 * (1 - pair.interval.low)
-        told = f"{pair.side.name}, {inert(pair.other.case.id)}: slower by {low:.1f} % to {high:.1f} %"
-        click.echo(f"gpubench: {told}, more than {100 * (fail_if_slower or 0):g}% allows", err=True)
-    if slow:
-        sys.exit(1)
+    if found is not None:
+        for line in comparing.gate_lines(found):
+            click.echo(f"gpubench: {line}", err=True)
+        sys.exit(GATE_EXITS[found.kind])
 
 
 @click.command()

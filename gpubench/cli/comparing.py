@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gpubench.analysis.compare import Pair, compare, side_of, slower_than
+from gpubench.analysis.compare import compare, side_of
+from gpubench.analysis.gate import Gate, Kind, gate
 from gpubench.analysis.study import Study, study
 from gpubench.cli import buying
 from gpubench.files import reading
@@ -19,6 +20,8 @@ from gpubench.files.untrusted import inert
 from gpubench.report.compare_html import Source
 from gpubench.report.compare_tables import as_dict
 from gpubench.spec.errors import UsageError
+
+WORDS: dict[Kind, str] = {"slower": "slower", "not_slower": "not slower", "not_resolved": "not resolved"}
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,31 @@ def _compared(
     return Compared(made, sources)
 
 
-def as_json(compared: Compared) -> str:
-    return json.dumps(as_dict(compared.study), indent=2, allow_nan=False)
+def as_json(compared: Compared, found: Gate | None = None) -> str:
+    """The comparison, and what the gate found where there was one."""
+    made = as_dict(compared.study)
+    if found is not None:
+        made["gate"] = {"limit": found.limit, "verdict": found.kind, "cases": [asdict(each) for each in found.judged]}
+    return json.dumps(made, indent=2, allow_nan=False)
 
 
-def too_slow(compared: Compared, limit: float) -> list[Pair]:
-    """The cases that are slower than the reference by more than `limit`, as sure as their whole interval."""
-    return slower_than(compared.study.comparison.pairs, limit)
+def judge(compared: Compared, limit: float) -> Gate:
+    """Whether any case is slower than the reference by more than `limit`, a fraction."""
+    return gate(compared.study.comparison, limit)
+
+
+def gate_lines(found: Gate) -> list[str]:
+    """The gate's answer for standard error: a line for each case that is slower, not resolved or new, and the sum."""
+    limit = f"{100 * found.limit:g}%"
+    told = []
+    for each in found.of("slower"):
+        assert each.interval is not None
+        low, high = 100 * (1 - each.interval.high), 100 * (1 - each.interval.low)
+        told.append(f"{each.side}, {each.case}: slower by {low:.1f} % to {high:.1f} %, more than {limit} allows")
+    told += [f"{each.side}, {each.case}: not resolved: {each.reason}" for each in found.of("not_resolved")]
+    told += [f"{side}, {case}: new, so there is nothing to compare it with" for side, case in found.new]
+    counts = [f"{len(found.of(kind))} {WORDS[kind]}" for kind in WORDS]
+    return [inert(each) for each in (*told, f"gate at {limit}: {', '.join(counts)}")]
 
 
 def _labels(words: Sequence[str], loaded: Sequence[Sequence[Read]]) -> list[str]:

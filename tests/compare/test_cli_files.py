@@ -60,13 +60,35 @@ def test_two_sides_of_one_name_are_told_apart(gpubench, tmp_path):
     assert same["cases"][1]["reason"] == "these are the same launches"
 
 
-@pytest.mark.parametrize(("factor", "code"), [(0.95, 1), (0.98, 0), (1.2, 0)])
-def test_ci_fails_where_a_run_is_surely_slower(gpubench, tmp_path, factor, code):
-    save(tmp_path / "old.jsonl", STEADY)
-    save(tmp_path / "new.jsonl", [factor * rate for rate in STEADY])
+@pytest.mark.parametrize(("factor", "code"), [(0.95, 1), (0.98, 0), (1.2, 0), (0.97, 4)])
+def test_ci_fails_where_a_run_is_surely_slower_and_passes_where_it_surely_is_not(gpubench, tmp_path, factor, code):
+    save(tmp_path / "old.jsonl", STEADY, machine=make_machine(name="a"))
+    save_other(tmp_path / "new.jsonl", [factor * rate for rate in STEADY])
     result = gpubench("compare", "old.jsonl", "new.jsonl", "--fail-if-slower", "3%")
-    assert result.exit_code == code
+    assert result.exit_code == code, result.stderr
     assert ("more than 3% allows" in result.stderr) == (code == 1)
+    assert ("not resolved: the ratio is" in result.stderr) == (code == 4)
+
+
+def save_other(path: Path, rates, **changes) -> Path:
+    """A run of its own: its launches are not those of another file."""
+    save(path, rates, **changes)
+    path.write_text(path.read_text().replace('"record_id":"', '"record_id":"other-'))
+    return path
+
+
+def test_the_gate_is_in_the_json(gpubench, tmp_path):
+    save(tmp_path / "old.jsonl", STEADY)
+    save_other(tmp_path / "new.jsonl", [0.9 * rate for rate in STEADY])
+    made = json.loads(gpubench("compare", "old.jsonl", "new.jsonl", "--fail-if-slower", "3%", "--json").stdout)
+    assert (made["gate"]["limit"], made["gate"]["verdict"]) == (0.03, "slower")
+    [case] = made["gate"]["cases"]
+    assert case["interval"]["high"] < 0.97
+
+
+def test_help_says_what_the_gates_exit_codes_mean(gpubench):
+    told = gpubench("compare", "--help").stdout
+    assert all(f"exit {code} " in told for code in (0, 1, 4))
 
 
 @pytest.mark.parametrize(
