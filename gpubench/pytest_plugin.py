@@ -59,6 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--device-kind", choices=["auto", "cpu", "gpu"], help="GPUs or CPU shares (default: auto)")
     group.addoption("--per-device-batch", type=int, metavar="N", help="samples that one device sees in a step")
     group.addoption("--launches", type=int, metavar="N", help="fresh process groups of each case")
+    group.addoption("--gpubench-machine", metavar="NAME", help="call this machine NAME (default: its host name)")
     group.addoption(
         "--python",
         dest="gpubench_pythons",
@@ -160,7 +161,7 @@ class Benchmarks:
         try:
             given["devices"] = read_counts("--devices", option.devices) if option.devices is not None else ()
             wanted = plan.chosen(option.suite, Path(option.plan) if option.plan else None, given)
-            self._machine = machine.describe()
+            self._machine = machine.describe(option.gpubench_machine)
             interpreters = Interpreters.parse(option.gpubench_pythons, list(registry.frameworks()))
             strict = bool(option.devices or option.plan)
             self._cases = plan.cases(plan.with_baselines(wanted), self._machine, interpreters, strict_devices=strict)
@@ -254,7 +255,7 @@ class Benchmarks:
             self._summarize(terminalreporter)
 
     def _summarize(self, terminalreporter: pytest.TerminalReporter) -> None:
-        from gpubench.analysis.scaling import summarize
+        from gpubench.analysis.scaling import summarize, summarize_runs
         from gpubench.files.verified import beside
         from gpubench.report import tables
 
@@ -271,8 +272,10 @@ class Benchmarks:
 
         path = self._journal.path
         page = path.with_suffix(".html")
-        write_html([with_traces(load(path))], page)
-        plots = write_plots(summaries, path.with_suffix(".plots"))
+        loaded = with_traces(load(path))
+        drawn = summarize_runs([loaded])
+        write_html([loaded], page, drawn)
+        plots = write_plots(drawn, path.with_suffix(".plots"))
         terminalreporter.write_line("")
         saved = path.with_suffix(".json")
         for word, file in [("run", path), ("pytest-benchmark", saved), ("report", page), *(("plot", p) for p in plots)]:

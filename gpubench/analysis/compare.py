@@ -15,7 +15,7 @@ from typing import Literal
 from gpubench.analysis import stats
 from gpubench.analysis.badge import badge
 from gpubench.analysis.factors import ABSENT, IDENTITY, Factor, factors
-from gpubench.analysis.scaling import CaseSummary, summarize
+from gpubench.analysis.scaling import CaseSummary, machine_labels, summarize
 from gpubench.analysis.stats import Interval, Launch
 from gpubench.analysis.verdict import MARGIN
 from gpubench.spec.errors import UsageError
@@ -90,10 +90,11 @@ def side_of(name: str, records: Sequence[RunRecord], verifications: Sequence[Ver
     A launch that is there twice, in a run and in its bundle, counts once.
     """
     records = list({record.record_id: record for record in records}.values())
-    machines = sorted({record.machine.name for record in records})
+    machines = sorted(machine_labels(records).values())
     if len(machines) > 1:
         raise UsageError(
-            f"{name} holds runs of {len(machines)} machines ({', '.join(machines[:5])}): name each one's runs apart."
+            f"{name} holds runs of {len(machines)} machines, or of one in {len(machines)} states "
+            f"({'; '.join(machines[:5])}): name the runs of each apart."
         )
     ran = [summary for summary in summarize(records) if any(r.outcome.status != "skipped" for r in summary.records)]
     return Side(name, tuple(ran), tuple(verifications))

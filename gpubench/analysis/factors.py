@@ -13,11 +13,13 @@ from typing import Literal
 
 from gpubench.analysis.scaling import CaseSummary
 from gpubench.spec.case import Case
+from gpubench.spec.identity import cpu_limit, identity, label, labels
 from gpubench.spec.record import RunRecord
 
 GIB = 1024**3
 CLOCK_MARGIN = 0.02  # mean clocks this close to one another are the same: they move with temperature
 ABSENT = "not recorded"
+EMPTY = "set to nothing"  # of an environment variable
 
 # What two cases must share to be compared at all. Every other field of a case is a factor.
 IDENTITY = ("workload", "framework", "strategy", "device_kind", "n_devices", "n_nodes", "scaling")
@@ -40,6 +42,10 @@ class Factor:
 def factors(reference: CaseSummary, other: CaseSummary) -> tuple[Factor, ...]:
     """All that differs, the work first."""
     one, two = _known(reference), _known(other)
+    if identity(reference.machine).host != identity(other.machine).host:
+        named = labels([reference.machine, other.machine])
+        one["machine", "machine"] = label(reference.machine, named)
+        two["machine", "machine"] = label(other.machine, named)
     names = dict.fromkeys([*one, *two])  # in the order of the first
     found = [Factor(*key, one.get(key, ABSENT), two.get(key, ABSENT)) for key in names if one.get(key) != two.get(key)]
     if (clocks := _clocks(reference, other)) is not None:
@@ -61,9 +67,9 @@ def _known(summary: CaseSummary) -> dict[tuple[Kind, str], str]:
         if values:
             known[kind, name] = values
     for package in sorted({package for record in records for package in record.software}):
-        known["software", package] = _joined(record.software.get(package) for record in records)
+        known["software", package] = _joined(record.software.get(package, ABSENT) for record in records)
     for variable in sorted({variable for record in records for variable in record.environment}):
-        known["condition", variable] = _joined(record.environment.get(variable) for record in records)
+        known["condition", variable] = _joined(record.environment.get(variable, ABSENT) or EMPTY for record in records)
     return known
 
 
@@ -89,11 +95,11 @@ def _power_limit(record: RunRecord) -> str | None:
 
 _OF_RECORD: Mapping[tuple[Kind, str], Callable[[RunRecord], str | None]] = {
     ("work", "parameters"): _parameters,
-    ("machine", "machine"): lambda record: record.machine.name,
     ("machine", "devices"): _devices,
     ("machine", "device memory"): _device_memory,
     ("machine", "CPU"): lambda record: record.machine.cpu,
     ("machine", "CPU cores"): lambda record: str(record.machine.cores),
+    ("machine", "CPU limit"): lambda record: cpu_limit(record.machine) or (record.machine.name_from and "none"),
     ("machine", "host memory"): lambda record: f"{record.machine.memory_bytes / GIB:.1f} GiB",
     ("software", "operating system"): lambda record: record.machine.os,
     ("software", "driver"): lambda record: record.machine.driver,

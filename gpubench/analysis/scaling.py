@@ -10,9 +10,10 @@ rounds took turns, the speed-up is the median of the pairs' ratios.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import Protocol
 
 from gpubench.analysis import stats
 from gpubench.analysis.badge import badge
@@ -23,11 +24,21 @@ from gpubench.analysis.pairs import pair_ratios
 from gpubench.analysis.stats import Interval, Launch
 from gpubench.analysis.usage import Usage, usage_of
 from gpubench.spec.case import Case
+from gpubench.spec.identity import Identity, identity, label, labels
 from gpubench.spec.record import Check, Machine, Outcome, RunRecord
 from gpubench.spec.verification import Verification
 
 # What two cases must share to lie on one curve.
-Series = tuple[str, str, str, str, str, str, str, int, int]
+Series = tuple[str, str, str, str, str, str, Identity, int, int]
+
+
+class Run(Protocol):
+    """A saved run, as far as figures need it."""
+
+    @property
+    def records(self) -> Sequence[RunRecord]: ...
+    @property
+    def verifications(self) -> Sequence[Verification]: ...
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,8 @@ class NoNumber:
 class CaseSummary:
     """All launches of one case on one machine. Names and units are those of every export; None is not measured.
 
+    `machine` is as the last launch found it. `machine_label` tells it from every other machine of the same report.
+
     Efficiencies are fractions (1.0 is perfect). `records` are all launches, `counted` those that the figures are made
     of, with their rounds in `launches`; the others are in `lost` or `set_aside`. `no_number` says why there is no
     headline number, where there is none; only then is one of `checks` severe.
@@ -68,6 +81,7 @@ class CaseSummary:
 
     case: Case
     machine: Machine
+    machine_label: str
     records: tuple[RunRecord, ...]
     counted: tuple[RunRecord, ...] = ()
     launches: tuple[Launch, ...] = ()
@@ -113,36 +127,66 @@ class CaseSummary:
         case = self.case
         size = case.per_device_batch if case.scaling == "weak" else case.global_batch
         words = (case.workload, case.framework, case.strategy, case.precision, case.scaling, case.device_kind)
-        return (*words, self.machine.name, case.cores_per_device, size)
+        return (*words, identity(self.machine), case.cores_per_device, size)
 
 
-def summarize(records: Iterable[RunRecord], verifications: Sequence[Verification] = ()) -> list[CaseSummary]:
-    """One summary for each case and machine, in the order of workload, framework, strategy and size.
+def summarize(
+    records: Iterable[RunRecord],
+    verifications: Sequence[Verification] = (),
+    known: Mapping[Identity, str] | None = None,
+) -> list[CaseSummary]:
+    """One summary for each case and machine, in the order of machine, workload, framework, strategy and size.
 
-    `verifications` are those of where it was measured; a case that none covers is not verified.
+    `verifications` are those of where it was measured; a case that none covers is not verified. `known` has the
+    machines' labels where more is shown beside these records.
     """
-    groups: dict[tuple[Case, str], list[RunRecord]] = defaultdict(list)
+    return _summarize(list(records), lambda record: verifications, known)
+
+
+def summarize_runs(runs: Iterable[Run]) -> list[CaseSummary]:
+    """`summarize` for several runs together: launches of one case on one machine are pooled, whichever run has them.
+
+    A launch is verified by what was verified where that launch was measured.
+    """
+    found = [(record, run.verifications) for run in runs for record in run.records]
+    covering = {id(record): verifications for record, verifications in found}
+    return _summarize([record for record, _ in found], lambda record: covering[id(record)], None)
+
+
+Covering = Callable[[RunRecord], Sequence[Verification]]
+
+
+def _summarize(
+    records: Sequence[RunRecord], covering: Covering, known: Mapping[Identity, str] | None
+) -> list[CaseSummary]:
+    known = machine_labels(records) if known is None else known
+    groups: dict[tuple[Case, Identity], list[RunRecord]] = defaultdict(list)
     for record in records:
-        groups[record.case, record.machine.name].append(record)
-    measured = [_measured(group) for group in groups.values()]
+        groups[record.case, identity(record.machine)].append(record)
+    measured = [_measured(group, label(group[0].machine, known)) for group in groups.values()]
     bases = {summary.series: summary for summary in measured if summary.case.n_devices == 1}
     compared = [_compared(summary, bases) for summary in measured]
     found: dict[int, list[Check]] = defaultdict(list)
     for summary, check in series_doubts(compared):
         found[id(summary)].append(check)
     doubted = [_doubted(summary, found[id(summary)]) for summary in compared]
-    return sorted((_verified(summary, verifications) for summary in doubted), key=_order)
+    return sorted((_verified(summary, covering) for summary in doubted), key=_order)
 
 
-def _verified(summary: CaseSummary, verifications: Sequence[Verification]) -> CaseSummary:
+def machine_labels(records: Iterable[RunRecord]) -> dict[Identity, str]:
+    """A label for each machine of the records, the latest name first of those that a machine has had."""
+    return labels(record.machine for record in sorted(records, key=lambda record: record.started_at))
+
+
+def _verified(summary: CaseSummary, covering: Covering) -> CaseSummary:
     """With the worst badge of the launches that count."""
-    badges = {badge(record, verifications) for record in summary.counted or summary.records}
+    badges = {badge(record, covering(record)) for record in summary.counted or summary.records}
     failed = sorted(word for word in badges if word.startswith("failed"))
     word = failed[0] if failed else "verified" if badges == {"verified"} else "not verified"
     return replace(summary, verification=word)
 
 
-def _measured(records: Sequence[RunRecord]) -> CaseSummary:
+def _measured(records: Sequence[RunRecord], machine_label: str) -> CaseSummary:
     """The case by itself: its launches, those that count, no number where too few do or the work was not the same."""
     records = sorted(records, key=lambda record: (record.launch, record.started_at))
     ended_well = [record for record in records if record.outcome.status == "ok"]
@@ -154,7 +198,8 @@ def _measured(records: Sequence[RunRecord]) -> CaseSummary:
     set_aside = tuple(SetAside(r.launch, check) for r, check in zip(ended_well, spoilt, strict=True) if check)
     summary = CaseSummary(
         case=records[0].case,
-        machine=records[-1].machine,
+        machine=max(records, key=lambda record: record.started_at).machine,
+        machine_label=machine_label,
         records=tuple(records),
         counted=counted,
         launches=launches,
@@ -274,5 +319,5 @@ def _order(summary: CaseSummary) -> tuple[object, ...]:
     case = summary.case
     single_first = (case.strategy != "single", case.strategy)
     size = (case.n_nodes, case.n_devices, case.per_device_batch)
-    machine = (summary.machine.name, case.device_kind)
+    machine = (summary.machine_label, case.device_kind)
     return (*machine, case.workload, case.scaling, case.precision, case.framework, *single_first, *size)

@@ -16,9 +16,11 @@ from gpubench.analysis.checks.environment import harmful
 from gpubench.analysis.checks.limits import LOAD_SEVERE, LOAD_WARNING
 from gpubench.files.untrusted import may_write
 from gpubench.harness import machine, registry
+from gpubench.harness.cores import usable_cores, usable_cpus
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.outcomes import printable
 from gpubench.spec.errors import GpubenchError
+from gpubench.spec.identity import cpu_limit
 from gpubench.telemetry import amd, amd_doctor, doctor, nvml, recording
 from gpubench.telemetry.source import Header
 
@@ -37,7 +39,7 @@ def examine(interpreters: Interpreters) -> dict[str, Any]:
         answers = list(pool.map(interpreters.discover, frameworks))
     sampled = doctor.ask(view.devices) if view.devices else None
     amd_sampled = doctor.ask(amd_view.devices) if amd_view and amd_view.devices else None
-    about_gpus = doctor.warnings(view, machine.usable_cores()) + amd_doctor.warnings(amd_view, this)
+    about_gpus = doctor.warnings(view, usable_cpus()) + amd_doctor.warnings(amd_view, this)
     return {
         "machine": dataclasses.asdict(this),
         "nvml": dataclasses.asdict(view),
@@ -46,6 +48,9 @@ def examine(interpreters: Interpreters) -> dict[str, Any]:
         "amd_telemetry": dataclasses.asdict(amd_sampled) if amd_sampled else None,
         "warnings": [dataclasses.asdict(one) for one in [*about_gpus, *host]],
         "device_kind": kind,
+        "cpu_limit": cpu_limit(this),
+        "unlike_cores": len(usable_cores().other),
+        "no_share": machine.lacking("cpu", 1, this) if machine.most_devices("cpu", this) == 0 else None,
         "devices": [dataclasses.asdict(d) for d in machine.devices(kind, machine.most_devices(kind, this), this)],
         "frameworks": {f.name: answer for f, answer in zip(frameworks, answers, strict=True)},
         "refused": [
@@ -62,7 +67,7 @@ def _host_warnings() -> list[doctor.Warning]:
     found = []
     swapped = psutil.swap_memory()
     percents = psutil.cpu_percent(interval=LOOK_SECONDS, percpu=True)
-    busy = fmean(percents[core] for core in machine.usable_cores() if core < len(percents)) / 100
+    busy = fmean(percents[core] for core in usable_cpus() if core < len(percents)) / 100
     if busy > LOAD_WARNING:
         found.append(
             doctor.Warning(
@@ -113,12 +118,20 @@ def as_text(found: dict[str, Any]) -> str:
     amd_sampled = Header(**found["amd_telemetry"]) if found["amd_telemetry"] else None
     lines = [
         f"Machine    {this['cpu']}, {this['cores']} cores, {this['memory_bytes'] / GIB:.1f} GiB; {this['os']}",
+        *([f"CPU limit  {found['cpu_limit']}, set by a control group"] if found["cpu_limit"] else []),
         *map(printable, amd_doctor.screen(amd_view, amd_sampled)),
         *map(printable, doctor.screen(nvml.view_from_dict(found["nvml"]), sampled, warnings)),
     ]
     if found["device_kind"] == "cpu":
         shares = found["devices"]
-        lines.append(f"Measures   CPU shares, not GPUs: up to {len(shares)} of one core ({_ids(shares)})")
+        cut = "" if not shares or "threads" not in shares[0]["name"] else f": {shares[0]['name']}"
+        most = (
+            f"up to {len(shares)} of one core{cut} ({_ids(shares)})" if shares else f"none fits ({found['no_share']})"
+        )
+        lines.append(f"Measures   CPU shares, not GPUs: {most}")
+        if found["unlike_cores"]:
+            left = f"{found['unlike_cores']} cores that are slower, or of which not all threads may be used"
+            lines.append(f"           Left out of equal shares: {left}")
     for name, answer in found["frameworks"].items():
         lines += ["", *_of_framework(name, answer, this["devices"])]
     if found["refused"]:

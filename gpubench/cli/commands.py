@@ -204,6 +204,7 @@ def setup(frameworks: tuple[str, ...], device_kind: str) -> None:
     help="Before a launch, wait up to so long for the devices to be idle, e.g. 60s.",
 )
 @click.option("--resume", metavar="RUN", help="Continue RUN with what is missing; give the same selection again.")
+@click.option("--machine", "machine_name", metavar="NAME", help="Call this machine NAME.  [default: its host name]")
 @click.option("--dry-run", is_flag=True, help="Say what would run, and what would not and why.")
 @click.option("--quiet", "-q", is_flag=True, help="Only results and what went wrong.")
 @RESULTS
@@ -213,6 +214,7 @@ def run(
     plan_file: Path | None,
     name: str,
     resume: str | None,
+    machine_name: str | None,
     dry_run: bool,
     quiet: bool,
     results: Path,
@@ -225,18 +227,19 @@ def run(
     Example:
       gpubench run --workloads resnet20 --frameworks torch --devices 1,2 --save first
     """
+    from gpubench.analysis.scaling import summarize_runs
     from gpubench.cli import ending
     from gpubench.files.store import Journal, find, machine_folder
     from gpubench.harness import machine, plan, registry
     from gpubench.harness.interpreters import Interpreters
 
     wanted = plan.chosen(suite, plan_file, options)
-    this = machine.describe()
+    this = machine.describe(machine_name)
     interpreters = Interpreters.parse(list(pythons), list(registry.frameworks()))
     asked = plan_file is not None or bool(options["devices"])
     cases = plan.cases(plan.with_baselines(wanted), this, interpreters, strict_devices=asked)
     if dry_run:
-        _show_plan(cases, wanted)
+        _show_plan(cases, wanted, this)
         if not cases.runnable:
             _nothing_to_run(cases)
         return
@@ -251,13 +254,15 @@ def run(
     journal = (
         Journal.reopen(find(resume, results)) if resume is not None else Journal.create(results, machine_folder(), name)
     )
+    if resume is not None and machine_name is None:
+        this = machine.named_as(this, journal.records)
     earlier = _earlier(journal, cases, this) if resume is not None else []
     records, measured = _run_all(cases, wanted, this, journal, quiet, earlier)
     run_ = _as_run(journal, records)
     with ending.however_it_is_shown(journal.path):
         _show([run_], as_json=False)
     streams.tell(f"\nSaved in {journal.path}\nNext: gpubench report {journal.path} -o report.html")
-    sys.exit(ending.exit_code(measured, wanted, _summaries([run_])))
+    sys.exit(ending.exit_code(measured, wanted, summarize_runs([run_])))
 
 
 @main.command()
@@ -337,6 +342,7 @@ def report(runs: tuple[str, ...], output: Path, results: Path) -> None:
     Example:
       gpubench report first -o report.html
     """
+    from gpubench.analysis.scaling import summarize_runs
     from gpubench.files.untrusted import may_write
     from gpubench.report.html import write_html
     from gpubench.report.plots import write_plots
@@ -344,8 +350,9 @@ def report(runs: tuple[str, ...], output: Path, results: Path) -> None:
     may_write(output, (".html", ".htm"))
     loaded = [_load(run_, results, traces=True) for run_ in runs]
     with _writing(output):
-        write_html(loaded, output)
-        plots = write_plots(_summaries(loaded), output.with_suffix(".plots"))
+        summaries = summarize_runs(loaded)
+        write_html(loaded, output, summaries)
+        plots = write_plots(summaries, output.with_suffix(".plots"))
     for path in [output, *plots]:
         click.echo(path)
 
@@ -371,6 +378,8 @@ def _run_all(
 
 def _earlier(journal: Journal, cases: Cases, this: Machine) -> list[RunRecord]:
     """What a run to be continued holds. UsageError where it is not a part of what is asked for now."""
+    from gpubench.spec.identity import identity
+
     records = journal.records
     if not records and journal.path.stat().st_size:
         raise UsageError(f"{journal.path} holds no record of gpubench, so it is not continued.")
@@ -380,8 +389,10 @@ def _earlier(journal: Journal, cases: Cases, this: Machine) -> list[RunRecord]:
         raise UsageError(
             f"{journal.path} holds other cases ({', '.join(sorted(others)[:3])}…): give its selection again."
         )
-    if any(record.machine.name != this.name for record in records):
-        raise UsageError(f"{journal.path} is of another machine: {records[0].machine.name}.")
+    for record in records:
+        if found := identity(record.machine).differences(identity(this)):
+            told = "; ".join(f"{what}: {then} there, {now} here" for what, (then, now) in found.items())
+            raise UsageError(f"{journal.path} is of another machine, or of this one in another state ({told}).")
     return records
 
 
@@ -401,7 +412,11 @@ def _with_found_batches(
     return Cases(runnable, cases.skipped)
 
 
-def _show_plan(cases: Cases, wanted: Plan) -> None:
+def _show_plan(cases: Cases, wanted: Plan, this: Machine) -> None:
+    from gpubench.spec.identity import cpu_limit
+
+    if limit := cpu_limit(this):
+        click.echo(f"A control group limits the CPUs to {limit}.")
     for runnable in cases.runnable:
         devices = ", ".join(device.id for device in runnable.devices)
         click.echo(f"run   {runnable.case.id} x {wanted.launches} launches on {devices}, with {runnable.python}")
@@ -431,17 +446,11 @@ def _load(word: str, results: Path, traces: bool = False) -> Run:
     return loaded
 
 
-def _summaries(runs: list[Run]) -> list[Any]:
-    from gpubench.analysis.scaling import summarize
-
-    verifications = [each for one in runs for each in one.verifications]
-    return summarize([record for one in runs for record in one.records], verifications)
-
-
 def _show(runs: list[Run], as_json: bool, form: str = "table") -> None:
+    from gpubench.analysis.scaling import summarize_runs
     from gpubench.report import tables
 
-    summaries = _summaries(runs)
+    summaries = summarize_runs(runs)
     if as_json:
         click.echo(json.dumps(tables.rows(summaries), indent=2))
     elif form == "csv":

@@ -5,21 +5,33 @@ reads it. Raw step times of every round are its `stats.data`, derived figures it
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from pytest_benchmark import __version__ as pytest_benchmark_version
 from pytest_benchmark.stats import Stats
 
 from gpubench.exporting.tables import Exported, Row
+from gpubench.spec.identity import label
 from gpubench.spec.record import RunRecord
 
 
 def pytest_benchmark(part: Exported) -> dict[str, bytes]:
-    """Run to content. Cases without a timed round are left out: the format has no word for them."""
-    return {
-        run: json.dumps(_run(records, [row for row in part.derived.rows if row["run"] == run]), indent=1).encode()
-        for run, records in part.records.items()
-    }
+    """File name, without its ending, to content: one for each run, and each machine where a run has several.
+
+    Cases without a timed round are left out: the format has no word for them.
+    """
+    files: dict[str, bytes] = {}
+    for run, records in part.records.items():
+        machines: dict[str, list[RunRecord]] = {}
+        for record in records:
+            machines.setdefault(label(record.machine, part.machines), []).append(record)
+        for machine, mine in machines.items():
+            rows = [row for row in part.derived.rows if (row["run"], row["machine"]) == (run, machine)]
+            stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", f"{run}-{machine}").rstrip("_") if len(machines) > 1 else run
+            name = stem if stem not in files else f"{stem}-{len(files)}"  # 'a b' and 'a/b' come to the same file name
+            files[name] = json.dumps(_run(mine, rows), indent=1).encode()
+    return files
 
 
 def _run(records: list[RunRecord], rows: list[Row]) -> dict[str, Any]:
@@ -46,7 +58,6 @@ def _case(records: list[RunRecord], row: Row) -> dict[str, Any] | None:
         record
         for record in records
         if record.case.id == row["case"]
-        and record.machine.name == row["machine"]
         and record.case.cores_per_device == (row["cores_per_device"] or 0)
         and record.outcome.status == "ok"
     ]

@@ -16,9 +16,10 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpubench.analysis.scaling import CaseSummary, summarize
+from gpubench.analysis.scaling import CaseSummary, machine_labels, summarize
 from gpubench.report import tables
 from gpubench.report.words import title
+from gpubench.spec.identity import Identity, label
 from gpubench.spec.record import Observed, Outcome, RoundTelemetry, RunRecord, WarmUp
 from gpubench.spec.verification import Verification
 
@@ -54,6 +55,7 @@ class Exported:
     title: str
     tables: tuple[Table, ...]
     records: Mapping[str, list[RunRecord]]  # of each run
+    machines: Mapping[Identity, str]  # the label of each, as in the column `machine`
 
     @property
     def derived(self) -> Table:
@@ -64,25 +66,32 @@ def exported(
     runs: Mapping[str, Sequence[RunRecord]], verifications: Mapping[str, Sequence[Verification]] | None = None
 ) -> list[Exported]:
     """One for each kind of device in the runs, given by name, as what was verified where each was measured is."""
+    known = machine_labels(record for records in runs.values() for record in records)
     kinds = dict.fromkeys(record.case.device_kind for records in runs.values() for record in records)
     return [
         _exported(
             kind,
             {run: [r for r in all_ if r.case.device_kind == kind] for run, all_ in runs.items()},
             verifications or {},
+            known,
         )
         for kind in kinds
     ]
 
 
 def _exported(
-    kind: str, runs: Mapping[str, list[RunRecord]], verifications: Mapping[str, Sequence[Verification]]
+    kind: str,
+    runs: Mapping[str, list[RunRecord]],
+    verifications: Mapping[str, Sequence[Verification]],
+    known: Mapping[Identity, str],
 ) -> Exported:
     runs = {run: records for run, records in runs.items() if records}
-    summaries = {run: summarize(records, verifications.get(run, ())) for run, records in runs.items()}
+    summaries = {run: summarize(records, verifications.get(run, ()), known) for run, records in runs.items()}
     every = [summary for found in summaries.values() for summary in found]
     made = (
-        _table("raw-launches", [_launch(run, record) for run, records in runs.items() for record in records]),
+        _table(
+            "raw-launches", [_launch(run, r, label(r.machine, known)) for run, records in runs.items() for r in records]
+        ),
         _table("raw-rounds", [row for records in runs.values() for record in records for row in _rounds(record)]),
         _table(
             "raw-device-rounds",
@@ -90,14 +99,14 @@ def _exported(
         ),
         _table("derived-cases", [row for run, found in summaries.items() for row in _cases(run, found)]),
     )
-    return Exported("cpu-shares" if kind == "cpu" else "gpu", title(every), made, runs)
+    return Exported("cpu-shares" if kind == "cpu" else "gpu", title(every), made, runs, known)
 
 
 def _table(name: str, rows: list[Row]) -> Table:
     return Table(name, tuple(dict.fromkeys(column for row in rows for column in row)), rows)
 
 
-def _launch(run: str, record: RunRecord) -> Row:
+def _launch(run: str, record: RunRecord, machine: str) -> Row:
     outcome: Outcome = record.outcome
     warmup: WarmUp | None = record.warmup
     observed: Observed = record.observed
@@ -107,7 +116,7 @@ def _launch(run: str, record: RunRecord) -> Row:
         "started_at": record.started_at,
         "launch": record.launch,
         "case": record.case.id,
-        "machine": record.machine.name,
+        "machine": machine,
         **dataclasses.asdict(record.case),
         "status": outcome.status,
         "phase": outcome.phase,

@@ -17,7 +17,21 @@ from gpubench.spec.secrets import REDACTED, is_secret_name, without_secrets
 
 # Words of our own, or a product's: nothing private can stand in them, and what looks like an address is a version.
 KEPT = {"case", "started_at", "record_id", "run_id", "kind", "status", "phase", "severity", "source"}
-KEPT |= {"driver", "cuda", "nvml", "binding", "os", "cpu", "cores", "replica_digests", "bus_id", "pair_id", "vendor"}
+KEPT |= {
+    "driver",
+    "cuda",
+    "nvml",
+    "binding",
+    "os",
+    "cpu",
+    "cores",
+    "replica_digests",
+    "bus_id",
+    "pair_id",
+    "vendor",
+    "name_from",
+}
+KEPT |= {"cpu_quota_source", "cpuset"}
 USER_KEY = re.compile(r"(?:SUDO_|SLURM_(?:JOB_)?)?(?:USER|LOGNAME|USERNAME)")
 HOST_KEY = re.compile(
     r"HOST(?:NAME)?|.*_ADDR|.*_(?:HOST|HOSTS|HOSTNAME|URI)|SLURM.*(?:NODELIST|NODENAME|HOST).*|.*HOSTFILE"
@@ -101,10 +115,11 @@ class Redactor:
 
     def __init__(self, records: Sequence[dict[str, Any]]) -> None:
         names: dict[str, str] = {}
+        self._machines: dict[str, list[str]] = {}  # of each name that is shown instead, the names that count
         for record in records:
             host = record["machine"]["name"]
             for word in (host, host.split(".")[0]):
-                names.setdefault(word, _machine_name(record))
+                names.setdefault(word, self._machine_name(record))
             for user in _users(record):
                 names.setdefault(user, "<user>")
             for word in _hosts(record):
@@ -117,8 +132,19 @@ class Redactor:
 
     def record(self, record: dict[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = self.value(record)
-        made["machine"]["name"] = _machine_name(record)  # also where the host is named as a product is
+        made["machine"]["name"] = self._machine_name(record)  # also where the host is named as a product is
         return made
+
+    def _machine_name(self, record: dict[str, Any]) -> str:
+        """With a number from the second machine on that would have the same: what was told apart stays apart."""
+        name = _machine_name(record)
+        if not _name_counts(record["machine"]):
+            return name
+        known = self._machines.setdefault(name, [])
+        if record["machine"]["name"] not in known:
+            known.append(record["machine"]["name"])
+        number = 1 + known.index(record["machine"]["name"])
+        return name if number == 1 else f"{name}-{number}"
 
     def value(self, value: Any) -> Any:
         """Any JSON value. A key of the schema stays; one that is free text is searched as any text is."""
@@ -191,12 +217,24 @@ def _member(key: str, item: Any, walk: Callable[[Any], Any]) -> Any:
 def _machine_name(record: dict[str, Any]) -> str:
     """The same for all runs of a machine. A host's name has too few letters for its hash to hide it.
 
-    A GPU's UUID has enough; without GPUs it is made of what the machine is, and two of a kind get one name.
+    A GPU's UUID has enough, also for a name that was given. Without GPUs it is made of what the machine is, and two of
+    a kind get one name.
     """
     machine = record["machine"]
-    gpus = sorted(device["id"] for device in machine.get("devices", []) if device["kind"] == "gpu")
-    source = " ".join(gpus) or " ".join(str(machine[name]) for name in ("cpu", "cores", "memory_bytes", "os"))
+    words = _gpus(machine)
+    if words and _name_counts(machine):
+        words.append(machine["name"])
+    source = " ".join(words or [machine["cpu"], str(machine["cores"]), f"{-(-machine['memory_bytes'] // 2**30)} GiB"])
     return f"machine-{hashlib.sha256(f'gpubench machine {source}'.encode()).hexdigest()[:8]}"
+
+
+def _name_counts(machine: dict[str, Any]) -> bool:
+    """As in `spec.identity`: whether the name tells this machine from another one of the same hardware."""
+    return machine.get("name_from") == "given" or (not _gpus(machine) and machine.get("name_from") != "container")
+
+
+def _gpus(machine: dict[str, Any]) -> list[str]:
+    return sorted(device["id"] for device in machine.get("devices", []) if device["kind"] == "gpu")
 
 
 def _other_uuid(uuid: str) -> str:

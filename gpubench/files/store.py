@@ -27,6 +27,7 @@ from gpubench.files.untrusted import LARGEST_FILE as LARGEST_FILE
 from gpubench.files.untrusted import LARGEST_LINE, check_file, inert, lines, open_file
 from gpubench.files.validation import validate
 from gpubench.spec.errors import GpubenchError, UsageError
+from gpubench.spec.identity import identity
 from gpubench.spec.record import SCHEMA, RunRecord, to_json
 from gpubench.spec.verification import Verification
 
@@ -209,7 +210,7 @@ def with_traces(run: Run) -> Run:
     """
     records, warnings, seen = list(run.records), [], set()
     for index, record in enumerate(run.records):
-        if (record.case, record.machine.name) in seen:
+        if (record.case, identity(record.machine)) in seen:
             continue
         try:
             restored = replace(record, telemetry=series.restore(record.telemetry, run.path.parent))
@@ -220,7 +221,7 @@ def with_traces(run: Run) -> Run:
             continue
         records[index] = restored
         if any(device.time_ns for device in restored.telemetry.devices):
-            seen.add((record.case, record.machine.name))
+            seen.add((record.case, identity(record.machine)))
     more = f" (so it is with {len(warnings) - 1} more)" if len(warnings) > 1 else ""
     told = [inert(warning[:LONGEST_WARNING]) + more for warning in warnings[:1]]
     return replace(run, records=records, warnings=[*run.warnings, *told])

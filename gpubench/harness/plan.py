@@ -16,7 +16,7 @@ from gpubench.harness import registry
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.runner import Timing
 from gpubench.spec.case import Case, Device, Scaling
-from gpubench.spec.errors import UsageError, nearest
+from gpubench.spec.errors import NothingToRunError, UsageError, nearest
 from gpubench.spec.framework import Framework, Strategy
 from gpubench.spec.record import Machine
 from gpubench.spec.workload import Workload
@@ -135,10 +135,14 @@ def cases(plan: Plan, machine: Machine, interpreters: Interpreters, strict_devic
     _check(plan)
     kind = machines.device_kind(plan.device_kind, machine)
     most = machines.most_devices(kind, machine)
+    if most == 0:
+        raise NothingToRunError(f"No CPU share can be measured here: {machines.lacking(kind, 1, machine)}.")
     counts = sorted(set(plan.devices)) or [n for n in (1, 2, 4, 8, 16, 32, 64) if n <= most]
     if strict_devices and counts[-1] > most:
         what = "GPUs" if kind == "gpu" else "CPU shares of at least one core"
-        raise UsageError(f"--devices {counts[-1]}: this machine has {most} {what}; ask for 1 to {most}.")
+        why = machines.lacking(kind, counts[-1], machine).partition(": ")[2]
+        told = f"this machine has {most} {what}{f' ({why})' if why else ''}"
+        raise UsageError(f"--devices {counts[-1]}: {told}; ask for 1 to {most}.")
     found = machines.devices(kind, min(counts[-1], most), machine)
     workloads = [registry.workload(name) for name in dict.fromkeys(plan.workloads or SUITE_WORKLOADS[plan.suite][kind])]
     chosen = _strategies(plan)
@@ -152,7 +156,7 @@ def cases(plan: Plan, machine: Machine, interpreters: Interpreters, strict_devic
                         if strategy.max_devices is not None and count > strategy.max_devices:
                             continue
                         case = _case(plan, workload, framework, strategy, kind, found, count, precision, scaling)
-                        reason = _reason(case, workload, framework, strategy, found, interpreters)
+                        reason = _reason(case, workload, framework, strategy, found, interpreters, machine)
                         if reason:
                             skipped.append(Skipped(case=case, reason=reason))
                             continue
@@ -259,13 +263,14 @@ def _reason(
     strategy: Strategy,
     found: list[Device],
     interpreters: Interpreters,
+    machine: Machine,
 ) -> str | None:
     """Why a case cannot run here; None where it can."""
     where = "GPUs" if case.device_kind == "gpu" else "CPU shares"
     if case.device_kind in strategy.refused:
         return strategy.refused[case.device_kind]
     if case.n_devices > len(found):
-        return f"needs {case.n_devices} devices, {len(found)} found"
+        return machines.lacking(case.device_kind, case.n_devices, machine)
     if case.n_devices > 1 and any(device.id.startswith("MIG-") for device in found[: case.n_devices]):
         return "CUDA shows a process one MIG instance and no more: measure one at a time"
     on_amd = found[0].vendor == "amd"

@@ -36,6 +36,7 @@ from gpubench.spec.record import (
     WarmUp,
 )
 from gpubench.spec.workload import WORKLOADS
+from gpubench.telemetry.cgroup import CpuGroups, throttled_between
 from gpubench.telemetry.sampler import Sampler
 
 TIMING_COST_LIMIT = 0.001  # the clock and the barrier may take this share of a round
@@ -145,6 +146,7 @@ class _Attempt:
         self._began_ns = time.monotonic_ns()
         self._steps = 0
         self._swap: list[tuple[int, int]] = []
+        self._cpu_groups = CpuGroups()
         ranks = 1 if launch.strategy.processes == "one" else launch.case.n_devices
         stem = f"{launch.case.id}.launch{number}{suffix}"
         self.gang = LocalGang(launch, [bench.logs / f"{stem}.rank{rank}.log" for rank in range(ranks)])
@@ -240,7 +242,9 @@ class _Attempt:
             sampler.resume()
 
     def _timed(self, gang: LocalGang) -> Round:
+        before = self._cpu_groups.throttling()
         done = _steps(gang, self._steps, "round", self.launch.deadlines.step * self._steps)
+        throttled = throttled_between(before, self._cpu_groups.throttling())
         return Round(
             index=len(self.rounds),
             start_ns=min(rank.start_ns for rank in done),
@@ -249,6 +253,9 @@ class _Attempt:
             samples=sum(rank.samples for rank in done),
             rank_seconds=[_seconds(rank) for rank in done],
             rank_cpu_seconds=[rank.cpu_seconds for rank in done],
+            cpu_periods=throttled.periods if throttled else None,
+            cpu_throttled_periods=throttled.throttled_periods if throttled else None,
+            cpu_throttled_seconds=throttled.throttled_seconds if throttled else None,
         )
 
     def _read_edge(self) -> None:

@@ -166,10 +166,12 @@ COLUMNS: tuple[Column, ...] = (
 )
 
 
-def by_device_kind(summaries: Sequence[CaseSummary]) -> list[list[CaseSummary]]:
-    """The cases on GPUs and those on CPU shares, apart; neither list is empty."""
-    kinds = dict.fromkeys(summary.case.device_kind for summary in summaries)
-    return [[summary for summary in summaries if summary.case.device_kind == kind] for kind in kinds]
+def by_machine(summaries: Sequence[CaseSummary]) -> list[list[CaseSummary]]:
+    """The cases of each machine apart, and of each those on GPUs and those on CPU shares; no list is empty."""
+    parts: dict[tuple[str, str], list[CaseSummary]] = {}
+    for summary in summaries:
+        parts.setdefault((summary.machine_label, summary.case.device_kind), []).append(summary)
+    return list(parts.values())
 
 
 def shown(summaries: Sequence[CaseSummary]) -> tuple[list[Column], str]:

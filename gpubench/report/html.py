@@ -13,13 +13,14 @@ from typing import Protocol
 
 from gpubench import __version__
 from gpubench.analysis.sampling import sampler_effect
-from gpubench.analysis.scaling import CaseSummary, summarize
+from gpubench.analysis.scaling import CaseSummary, machine_labels, summarize_runs
 from gpubench.analysis.verdict import verdicts
 from gpubench.report import gpus, page, plots, sentences
-from gpubench.report.columns import Column, by_device_kind, shown
+from gpubench.report.columns import Column, by_machine, shown
 from gpubench.report.notes import note_names
 from gpubench.report.trace import Trace, trace, why_not
 from gpubench.report.words import clean, title
+from gpubench.spec.identity import cpu_limit, identity
 from gpubench.spec.record import Check, Machine, RunRecord
 from gpubench.spec.verification import Verification
 
@@ -53,9 +54,9 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Section:
-    """What one run measured on one kind of device; GPUs and CPU shares never share a table or a plot."""
+    """What one machine measured on one kind of device; GPUs and CPU shares never share a table or a plot."""
 
-    name: str
+    machine: str
     title: str
     on_cpu: bool
     summaries: list[CaseSummary]
@@ -77,22 +78,26 @@ class Section:
 class Setting:
     """A machine with the software that ran on it."""
 
-    run: str
+    label: str
     machine: Machine
+    cpu_limit: str
     gpus: gpus.Gpus | None
     software: dict[str, list[str]]
     variables: dict[str, list[str]]
 
 
-def write_html(runs: Sequence[Run], output: Path) -> None:
-    """Write the report of `runs` to `output`; the file appears whole or not at all."""
-    page.write_atomically(output, render(runs))
+def write_html(runs: Sequence[Run], output: Path, summaries: Sequence[CaseSummary] | None = None) -> None:
+    """Write the report of `runs` to `output`; the file appears whole or not at all.
+
+    `summaries` are what `summarize_runs` made of these runs, where the caller draws plots of them as well.
+    """
+    page.write_atomically(output, render(runs, summaries))
 
 
-def render(runs: Sequence[Run]) -> str:
+def render(runs: Sequence[Run], summaries: Sequence[CaseSummary] | None = None) -> str:
     """The report of `runs` as HTML text."""
+    summaries = summarize_runs(runs) if summaries is None else summaries
     script, style = page.asset("script.js"), page.asset("style.css")
-    sections = [section for run in runs for section in _sections(run)]
     return (
         page.environment()
         .get_template("template.html")
@@ -103,47 +108,43 @@ def render(runs: Sequence[Run]) -> str:
             definitions=sentences.DEFINITIONS,
             marks=sentences.MARKS,
             script=script,
-            sections=sections,
-            settings=[setting for run in runs for setting in _settings(run)],
+            sections=[_section(part, title(part, summaries)) for part in by_machine(summaries)],
+            settings=_settings([record for run in runs for record in run.records]),
             style=style,
             version=__version__,
         )
     )
 
 
-def _sections(run: Run) -> list[Section]:
-    return [_section(run, summaries) for summaries in by_device_kind(summarize(run.records, run.verifications))]
-
-
-def _section(run: Run, summaries: list[CaseSummary]) -> Section:
+def _section(summaries: list[CaseSummary], measured_on: str) -> Section:
     columns, folded = shown(summaries)
     figures = plots.figures_of(summaries).values()
-    traces = {summary.case: _trace(summary) for summary in summaries}
-    drawn = [(summary, made) for summary in summaries if (made := traces[summary.case]) is not None]
+    traces = [(summary, _trace(summary)) for summary in summaries]
+    drawn = [(summary, made) for summary, made in traces if made is not None]
     return Section(
-        name=run.name,
-        title=title(summaries),
+        machine=summaries[0].machine_label,
+        title=measured_on,
         on_cpu=summaries[0].case.device_kind == "cpu",
         summaries=summaries,
         verdicts=sentences.findings(verdicts(summaries)),
         losses=sentences.losses(summaries),
         columns=columns,
         folded=folded,
-        plots=[_plot(members) for members in figures],
+        plots=[_plot(members, measured_on) for members in figures],
         traces=drawn,
         marks={kind for _, each in drawn for kind in each.marks},
         missing={title: reason for _, each in drawn for title, reason in each.missing.items()},
-        untraced=_untraced([summary for summary in summaries if traces[summary.case] is None]),
+        untraced=_untraced([summary for summary, made in traces if made is None]),
         sampling=sentences.sampling(sampler_effect([record for summary in summaries for record in summary.records])),
         doubts=_doubts(summaries),
         lost=[summary for summary in summaries if summary.lost],
     )
 
 
-def _plot(summaries: list[CaseSummary]) -> Plot:
+def _plot(summaries: list[CaseSummary], measured_on: str) -> Plot:
     case = summaries[0].case
-    caption = f"{clean(case.workload)}, {clean(case.precision)}, {case.scaling} scaling. {title(summaries)}"
-    return Plot(caption, page.data_uri(plots.svg(plots.scaling_figure(summaries))))
+    caption = f"{clean(case.workload)}, {clean(case.precision)}, {case.scaling} scaling. {measured_on}"
+    return Plot(caption, page.data_uri(plots.svg(plots.scaling_figure(summaries, measured_on))))
 
 
 def _trace(summary: CaseSummary) -> Trace | None:
@@ -169,15 +170,16 @@ def _doubts(summaries: Sequence[CaseSummary]) -> list[Doubt]:
     return sorted(found.values(), key=lambda doubt: ("severe", "warning", "note").index(doubt.check.severity))
 
 
-def _settings(run: Run) -> list[Setting]:
-    """One for each machine of the run."""
+def _settings(records: Sequence[RunRecord]) -> list[Setting]:
+    """One for each machine."""
     settings = []
-    for name in dict.fromkeys(record.machine.name for record in run.records):
-        here = [record for record in run.records if record.machine.name == name]
+    for known, name in machine_labels(records).items():
+        here = [record for record in records if identity(record.machine) == known]
         software = _gathered([record.software for record in here])
         system = next((r.telemetry.system for r in reversed(here) if r.telemetry.system is not None), None)
         variables = _gathered([record.environment for record in here])
-        settings.append(Setting(run.name, here[-1].machine, gpus.told(system) if system else None, software, variables))
+        machine, seen = here[-1].machine, gpus.told(system) if system else None
+        settings.append(Setting(name, machine, cpu_limit(machine), seen, software, variables))
     return settings
 
 

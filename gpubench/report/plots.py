@@ -1,7 +1,7 @@
 """Scaling plots: throughput against devices with the ideal line, and scaling efficiency with its intervals.
 
-One figure for each workload, precision and kind of scaling. Points are measurements, joined only within a series;
-nothing is fitted. The thin dotted lines are each framework's `single` on one device, times devices.
+One figure for each machine, workload, precision and kind of scaling. Points are measurements, joined only within a
+series; nothing is fitted. The thin dotted lines are each framework's `single` on one device, times devices.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLo
 from gpubench.analysis.scaling import CaseSummary
 from gpubench.report.words import clean, device_noun, figure, title
 
+LONGEST_MACHINE = 60  # characters of a machine's label in a file's name
 LOG_FROM = 8  # devices; up to there a linear axis shows more
 MARKERS = ("o", "s", "^", "D", "v", "<", ">", "p", "h", "*")
 _DASHES = ("", (5, 1.5), (1.5, 1.5), (5, 1.5, 1.5, 1.5), (8, 2), (3, 1), (1, 2), (6, 1, 1, 1, 1, 1), (2, 3), (4, 4))
@@ -37,7 +38,7 @@ def write_plots(summaries: Sequence[CaseSummary], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, members in figures_of(summaries).items():
-        drawn = scaling_figure(members)
+        drawn = scaling_figure(members, title(members, summaries))
         for suffix in ("png", "svg"):
             path = folder / f"{name}.{suffix}"
             path.write_bytes(image_bytes(drawn, suffix))
@@ -46,15 +47,21 @@ def write_plots(summaries: Sequence[CaseSummary], folder: Path) -> list[Path]:
 
 
 def figures_of(summaries: Sequence[CaseSummary]) -> dict[str, list[CaseSummary]]:
-    """File name to the cases of that figure: 'resnet20-fp32-weak-cpu-shares'. No figure where no case has a number."""
-    figures: dict[tuple[str, ...], list[CaseSummary]] = {}
+    """File name to the cases of that figure: 'resnet20-fp32-weak-cpu-shares', with the machine where there are several.
+
+    No figure where no case has a number.
+    """
+    figures: dict[tuple[str, tuple[str, ...]], list[CaseSummary]] = {}
+    several = len({summary.machine_label for summary in summaries}) > 1
     for summary in summaries:
         case = summary.case
         devices = "cpu-shares" if case.device_kind == "cpu" else "gpu"
-        figures.setdefault((case.workload, case.precision, case.scaling, devices), []).append(summary)
+        words = [case.workload, case.precision, case.scaling, devices]
+        words += [summary.machine_label[:LONGEST_MACHINE]] if several else []
+        figures.setdefault((summary.machine_label, tuple(words)), []).append(summary)
     named: dict[str, list[CaseSummary]] = {}
-    for words, cases in figures.items():
-        name = stem = re.sub(r"[^A-Za-z0-9_-]+", "_", "-".join(words))
+    for (_, named_by), cases in figures.items():
+        name = stem = re.sub(r"[^A-Za-z0-9_-]+", "_", "-".join(named_by)).rstrip("_")
         while name in named:  # 'a b' and 'a/b' come to the same file name
             name = f"{stem}-{len(named)}"
         if any(case.samples_per_second for case in cases):
@@ -62,8 +69,12 @@ def figures_of(summaries: Sequence[CaseSummary]) -> dict[str, list[CaseSummary]]
     return named
 
 
-def scaling_figure(summaries: Sequence[CaseSummary]) -> Figure:
-    """Two panels for cases of one workload, precision, kind of scaling and kind of device."""
+def scaling_figure(summaries: Sequence[CaseSummary], measured_on: str | None = None) -> Figure:
+    """Two panels for cases of one machine, workload, precision, kind of scaling and kind of device.
+
+    `measured_on` is the title's second line, by default the devices.
+    """
+    measured_on = title(summaries) if measured_on is None else measured_on
     missing = [summary for summary in summaries if summary.samples_per_second is None]
     summaries = [summary for summary in summaries if summary.samples_per_second is not None]
     with style():
@@ -79,7 +90,7 @@ def scaling_figure(summaries: Sequence[CaseSummary]) -> Figure:
             sns.despine(ax=axes)
         case = summaries[0].case
         heading = f"{short(case.workload)}, {short(case.precision)}, {case.scaling} scaling"
-        drawn.suptitle(f"{heading}\n{title(summaries)}", x=0.01, ha="left", fontsize=11)
+        drawn.suptitle(f"{heading}\n{measured_on}", x=0.01, ha="left", fontsize=11)
         if missing:
             told = "Without a number: " + "; ".join(_reason(summary) for summary in missing)
             drawn.supxlabel(fill(told, 150), x=0.01, ha="left", fontsize=8)
@@ -132,13 +143,11 @@ def short(text: str, most: int = 36) -> str:
 def _points(summaries: Sequence[CaseSummary]) -> pd.DataFrame:
     """One row a case. `label` names its series as shortly as tells it from the others."""
     sizes = {summary.series[-1] for summary in summaries}
-    machines = {summary.machine.name for summary in summaries}
     rows = []
     for summary in summaries:
         case, interval = summary.case, summary.scaling_efficiency_interval
         words = [case.framework, case.strategy]
         words += [f"batch {summary.series[-1]}"] if len(sizes) > 1 else []
-        words += [summary.machine.name] if len(machines) > 1 else []
         rows.append(
             {
                 "framework": case.framework,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpubench.analysis.scaling import CaseSummary
-from gpubench.report.columns import COLUMNS, Column, Value, by_device_kind, shown
+from gpubench.report.columns import COLUMNS, Column, Value, by_machine, shown
 from gpubench.report.notes import footnotes
 from gpubench.report.words import clean, title
 
@@ -30,7 +30,7 @@ DROPPED_FIRST = (
 # What a row of an export has beside the columns, so that it can be told from any other row.
 IDENTITY: Mapping[str, Callable[[CaseSummary], Value]] = {
     "case": lambda s: s.case.id,
-    "machine": lambda s: s.machine.name,
+    "machine": lambda s: s.machine_label,
     "device_kind": lambda s: s.case.device_kind,
     "cores_per_device": lambda s: s.case.cores_per_device or None,
     "n_nodes": lambda s: s.case.n_nodes,
@@ -55,8 +55,8 @@ def to_csv(summaries: Sequence[CaseSummary]) -> str:
 
 
 def to_markdown(summaries: Sequence[CaseSummary]) -> str:
-    """A titled GitHub table with its notes below it; GPUs and CPU shares never share one."""
-    return "\n".join(_markdown(part) for part in by_device_kind(summaries))
+    """A titled GitHub table with its notes below it; two machines, or GPUs and CPU shares, never share one."""
+    return "\n".join(_markdown(part, title(part, summaries)) for part in by_machine(summaries))
 
 
 def to_rich(summaries: Sequence[CaseSummary], width: int) -> RenderableType:
@@ -66,12 +66,12 @@ def to_rich(summaries: Sequence[CaseSummary], width: int) -> RenderableType:
     """
     from rich.console import Group
 
-    return Group(*(_rich(part, width) for part in by_device_kind(summaries)))
+    return Group(*(_rich(part, title(part, summaries), width) for part in by_machine(summaries)))
 
 
-def _markdown(summaries: Sequence[CaseSummary]) -> str:
+def _markdown(summaries: Sequence[CaseSummary], heading: str) -> str:
     columns, folded = shown(summaries)
-    lines = [f"**{escaped(title(summaries))}**", "", *([escaped(folded), ""] if folded else [])]
+    lines = [f"**{escaped(heading)}**", "", *([escaped(folded), ""] if folded else [])]
     heads = [f"{column.name} ({column.unit})" if column.unit else column.name for column in columns]
     lines.append(_markdown_row(heads))
     lines.append(_markdown_row(["---:" if column.is_number else "---" for column in columns]))
@@ -81,7 +81,7 @@ def _markdown(summaries: Sequence[CaseSummary]) -> str:
     return "\n".join([*lines, "", *items]).rstrip() + "\n"
 
 
-def _rich(summaries: Sequence[CaseSummary], width: int) -> RenderableType:
+def _rich(summaries: Sequence[CaseSummary], heading: str, width: int) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
@@ -99,7 +99,7 @@ def _rich(summaries: Sequence[CaseSummary], width: int) -> RenderableType:
     table.width = paper.measure(table).maximum
     hidden = [Text(f"Too narrow here for: {', '.join(dropped)}.", style="dim")] if dropped else []
     told = [Text(note, style="dim") for note in footnotes(summaries)]
-    heads = [Text(title(summaries), style="bold"), *([Text(folded)] if folded else [])]
+    heads = [Text(heading, style="bold"), *([Text(folded)] if folded else [])]
     return Group(*heads, table, *hidden, *told)
 
 

@@ -50,10 +50,11 @@ def device_noun(device_kind: str, n: int = 2) -> str:
     return noun if n == 1 else noun + "s"
 
 
-def title(summaries: Sequence[CaseSummary]) -> str:
+def title(summaries: Sequence[CaseSummary], among: Sequence[CaseSummary] = ()) -> str:
     """What the figures were measured on, as it stands above every table and plot.
 
-    Of CPU shares: 'CPU shares (1 core each): not GPU figures'.
+    Of CPU shares: 'CPU shares (1 core each): not GPU figures'. The machine is named where `among`, all that is shown
+    together, has another one.
     """
     titles = []
     if any(summary.case.device_kind == "gpu" for summary in summaries):
@@ -64,7 +65,9 @@ def title(summaries: Sequence[CaseSummary]) -> str:
         each = " or ".join(str(count) for count in cores)
         plural = "core" if cores == [1] else "cores"
         titles.append(f"CPU shares ({each} {plural} each): not GPU figures")
-    return "; ".join(titles)
+    machines = list(dict.fromkeys(summary.machine_label for summary in summaries))
+    several = len({*machines, *(summary.machine_label for summary in among)}) > 1
+    return (f"{clean(' and '.join(machines))}: " if several else "") + "; ".join(titles)
 
 
 def lost_launches(summary: CaseSummary) -> str:

@@ -18,6 +18,7 @@ SCHEMA = 1
 Status = Literal["ok", "oom", "timeout", "rank_died", "failed", "interrupted", "skipped"]
 Phase = Literal["start", "build", "warm_up", "round", "stop"]
 Severity = Literal["severe", "warning", "note"]
+NameFrom = Literal["host", "container", "given"]
 
 # What the sampler reads of a device, with the unit in the name. Each is a number, or None with a reason in
 # `DeviceTelemetry.unavailable`.
@@ -101,6 +102,10 @@ class Round:
     samples: int
     rank_seconds: list[float]
     rank_cpu_seconds: list[float]
+    # What a CPU quota did meanwhile; None where there is none. A period is mostly 100 ms; the time is summed over CPUs.
+    cpu_periods: int | None = None
+    cpu_throttled_periods: int | None = None
+    cpu_throttled_seconds: float | None = None
 
     @property
     def seconds(self) -> float:
@@ -320,7 +325,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The machine, as far as a reader must know it to judge a number."""
+    """The machine, as far as a reader must know it to judge a number. `spec.identity` says which two are the same."""
 
     name: str
     os: str
@@ -332,6 +337,10 @@ class Machine:
     cuda: str | None = None
     nvml_reason: str | None = None  # why NVML could not be read, where it could not
     amd_reason: str | None = None  # the same of AMD SMI, where its binding is installed
+    name_from: NameFrom | None = None  # "container": a host name that the container's engine made up
+    cpu_quota_cores: float | None = None  # CPU time that the control group may use, in cores; None is no limit
+    cpu_quota_source: str | None = None  # the file that states it
+    cpuset: str | None = None  # the logical CPUs that the control group may use, where these are not all
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,13 +79,15 @@ def test_two_versions_in_one_series_are_no_comparison():
     assert two_of(records).speedup is None
 
 
-def test_two_drivers_in_one_series_are_no_comparison():
-    machine = make_machine()
-    records = make_launches(make_case("single", 1), [100.0] * 3, machine=replace(machine, driver="550.1"))
-    records += make_launches(make_case("ddp", 2), [190.0] * 3, machine=replace(machine, driver="560.2"))
-    [check] = two_of(records).checks
-    assert (check.name, check.severity) == ("mixed_software", "severe")
-    assert "driver 550.1 and 560.2" in check.message
+def test_a_gang_under_one_driver_has_no_baseline_under_another():
+    machine = make_machine("gpu")
+    single, gang = make_case("single", 1, device_kind="gpu"), make_case("ddp", 2, device_kind="gpu")
+    records = make_launches(single, [100.0] * 3, machine=replace(machine, driver="550.1"))
+    records += make_launches(gang, [190.0] * 3, machine=replace(machine, driver="560.2"))
+    [alone, both] = summarize(records)
+    assert (both.samples_per_second, both.speedup, both.baseline) == (pytest.approx(190.0), None, None)
+    assert alone.machine_label == "test-machine (driver 550.1)"
+    assert both.machine_label == "test-machine (driver 560.2)"
 
 
 def test_without_a_baseline_a_series_must_still_be_of_one_software():

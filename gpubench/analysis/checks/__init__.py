@@ -27,6 +27,7 @@ CONDITIONS = frozenset(
         "no_steady_state",
         "foreign_load",
         "stolen_time",
+        "cpu_throttled",
         "debug_environment",
         "debug_build",
         "swap",

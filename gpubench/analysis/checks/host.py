@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from gpubench.analysis.checks.limits import IMBALANCE_LIMIT, LOAD_SEVERE, LOAD_WARNING
+from gpubench.analysis.checks.limits import (
+    IMBALANCE_LIMIT,
+    LOAD_SEVERE,
+    LOAD_WARNING,
+    THROTTLE_SEVERE,
+    THROTTLE_WARNING,
+)
 from gpubench.analysis.checks.work import by_rank
 from gpubench.analysis.load import RoundLoad, mean_load, round_loads
 from gpubench.spec.record import Check, RunRecord
@@ -77,6 +83,31 @@ def _swap(record: RunRecord) -> Iterator[Check]:
         )
 
 
+def _cpu_throttled(record: RunRecord) -> Iterator[Check]:
+    """Of the CPU time that the launch wanted, the share that a CPU quota withheld: used and withheld make up wanted."""
+    shares = []
+    withheld = wanted = 0.0
+    periods = throttled = 0
+    for each in record.rounds:
+        if each.cpu_throttled_seconds is None:
+            continue
+        used = sum(each.rank_cpu_seconds)
+        withheld += each.cpu_throttled_seconds
+        wanted += used + each.cpu_throttled_seconds
+        shares.append(each.cpu_throttled_seconds / max(used + each.cpu_throttled_seconds, 1e-9))
+        periods += each.cpu_periods or 0
+        throttled += each.cpu_throttled_periods or 0
+    if shares and max(shares) > THROTTLE_WARNING:
+        share = withheld / wanted
+        yield Check(
+            name="cpu_throttled",
+            severity="severe" if share > THROTTLE_SEVERE else "warning",
+            message=f"a CPU quota stopped the launch in {throttled} of {periods} periods: "
+            f"it withheld {100 * share:.0f} % of the CPU time that was wanted",
+            remedy="raise the container's CPU limit, or measure fewer CPU shares",
+        )
+
+
 def _imbalance(record: RunRecord) -> Iterator[Check]:
     seconds = by_rank(record, "rank_seconds")
     if len(seconds) < 2 or max(seconds) <= 0:
@@ -92,11 +123,25 @@ def _imbalance(record: RunRecord) -> Iterator[Check]:
         )
 
 
+def _unlike_devices(record: RunRecord) -> Iterator[Check]:
+    kinds = {(device.name, len(device.cores)) for device in record.devices}
+    if len(kinds) > 1:
+        names = " and ".join(sorted({device.name for device in record.devices}))
+        yield Check(
+            name="unlike_devices",
+            severity="warning",
+            message=f"the devices are not equal ({names}): an efficiency against one of them says little",
+            remedy="choose equal ones with CUDA_VISIBLE_DEVICES",
+        )
+
+
 DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
     _steady_state,
     _foreign_load,
     _stolen_time,
     _swap,
+    _cpu_throttled,
+    _unlike_devices,
     _telemetry,
     _imbalance,
 )

@@ -25,7 +25,8 @@ LOAD_SEVERE = 0.25
 # A round's time on its slowest rank, against the time from its first start to its last end: both are of one clock.
 WINDOW_MARGIN = 0.10
 
-# Time in which a GPU's clock was held down. Under a hundredth it cannot show in a throughput.
+# Time in which a GPU's clock was held down, or CPU time that a quota withheld. Under a hundredth it cannot show in a
+# throughput.
 THROTTLE_WARNING = 0.01
 THROTTLE_SEVERE = 0.25
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpubench.analysis import stats
 from gpubench.analysis.checks.limits import DRIFT_LIMIT, EFFICIENCY_LIMIT, NOISE_LIMIT
+from gpubench.spec.identity import Identity, identity
 from gpubench.spec.record import Check
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _drift_within_launches(summary: CaseSummary) -> Iterator[Check]:
 
 def _drift_over_runs(summaries: Sequence[CaseSummary]) -> Iterator[Found]:
     """A trend of all cases of a run together, each against its own mean, over the time of their launches."""
-    runs: dict[tuple[str, str], list[tuple[CaseSummary, Points]]] = defaultdict(list)
+    runs: dict[tuple[Identity, str], list[tuple[CaseSummary, Points]]] = defaultdict(list)
     for summary in summaries:
         by_run: dict[str, Points] = defaultdict(list)
         for record, launch in zip(summary.counted, summary.launches, strict=True):
@@ -84,7 +85,7 @@ def _drift_over_runs(summaries: Sequence[CaseSummary]) -> Iterator[Found]:
                 seconds = datetime.fromisoformat(record.started_at).timestamp()
                 by_run[record.run_id].append((seconds, launch.samples_per_second))
         for run_id, points in by_run.items():
-            runs[summary.machine.name, run_id].append((summary, points))
+            runs[identity(summary.machine), run_id].append((summary, points))
     for members in runs.values():
         change = _change_over_run([points for _, points in members])
         if change is not None and abs(change) > DRIFT_LIMIT:
@@ -130,8 +131,7 @@ def _versions(summary: CaseSummary, other: CaseSummary) -> dict[str, set[str]]:
     versions: dict[str, set[str]] = defaultdict(set)
     for record in summary.records + other.records:
         if record.outcome.status == "ok":
-            driver = {"driver": record.machine.driver} if record.machine.driver else {}
-            for package, version in (record.software | driver).items():
+            for package, version in record.software.items():
                 versions[package].add(version)
     return dict(sorted(versions.items()))
 
