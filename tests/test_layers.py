@@ -23,7 +23,7 @@ MAY_IMPORT = {
         "gpubench.harness",
         "gpubench.telemetry",
         "gpubench.files",  # of it, files/toml.py alone: a plan comes from outside
-        *["pluggy", "psutil", "msgspec", "platformdirs"],
+        *["pluggy", "psutil", "msgspec", "platformdirs", "python_discovery"],
     },
     "telemetry": {"gpubench.spec", "gpubench.telemetry", "psutil", "msgspec", "pynvml", "amdsmi"},
     "analysis": {"gpubench.spec", "gpubench.analysis", "numpy", "scipy", "pandas"},

@@ -125,7 +125,7 @@ def doctor(as_json: bool, record: Path | None, pythons: tuple[str, ...]) -> None
 
 
 @main.command()
-@click.argument("frameworks", nargs=-1, required=True)
+@click.argument("frameworks", nargs=-1)
 @click.option(
     "--device-kind",
     type=click.Choice(["auto", "cpu", "gpu"]),
@@ -136,34 +136,17 @@ def doctor(as_json: bool, record: Path | None, pythons: tuple[str, ...]) -> None
 def setup(frameworks: tuple[str, ...], device_kind: str) -> None:
     """Make a virtual environment for each of FRAMEWORKS, with the versions that gpubench is tested with.
 
+    What cannot be made is named, with the reason and what to do, and the rest is made. Exits with 1 where one of
+    FRAMEWORKS could not be made; without FRAMEWORKS all are tried, and it exits with 3 only where none could be made.
+
     \b
     Example:
+      gpubench setup
       gpubench setup torch tensorflow mxnet
     """
-    from concurrent.futures import ThreadPoolExecutor
+    from gpubench.cli import making
 
-    from gpubench.harness import machine, registry
-    from gpubench.harness.environments import Environment
-
-    chosen = [registry.framework(name) for name in dict.fromkeys(frameworks)]
-    kind = machine.environment_kind(machine.describe()) if device_kind == "auto" else device_kind
-
-    def make(environment: Environment) -> GpubenchError | None:
-        name = environment.framework.name
-        if not environment.framework.distribution or environment.matches(kind):
-            click.echo(f"{name}: ready", err=True)
-            return None
-        try:
-            seconds = environment.make(kind, lambda text: click.echo(f"{name}: {text}", err=True))
-        except GpubenchError as error:
-            return error
-        click.echo(f"{name}: ready in {environment.folder} ({seconds:.0f} s)", err=True)
-        return None
-
-    with ThreadPoolExecutor() as pool:
-        errors = [error for error in pool.map(make, [Environment.of(f) for f in chosen]) if error]
-    if errors:
-        raise GpubenchError("\n".join(map(str, errors)))
+    making.setup(frameworks, device_kind, lambda text: click.echo(text, err=True))
 
 
 @main.command()

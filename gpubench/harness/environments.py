@@ -5,19 +5,21 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import platformdirs
 
 import gpubench
+from gpubench.harness import pythons
 from gpubench.harness.gang.surroundings import surroundings
-from gpubench.harness.outcomes import printable
+from gpubench.harness.setup_failures import Failure, failure_of
 from gpubench.spec.errors import GpubenchError
 from gpubench.spec.framework import Framework
 
@@ -72,33 +74,86 @@ class Environment:
             return False
         return self.ready and marker.get("requirements") == self.requirements(device_kind).read_text()
 
+    @property
+    def failure(self) -> Failure | None:
+        """Why the last setup failed; None where it did not, or where there was none."""
+        try:
+            return Failure(**json.loads(self._failure_file.read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    @property
+    def log(self) -> Path:
+        """What the programs of all setups have printed."""
+        return self.folder.parent / f"{self.framework.name}.log"
+
+    @property
+    def _failure_file(self) -> Path:
+        return self.folder.parent / f"{self.framework.name}.failure.json"
+
     def make(self, device_kind: str, log: Callable[[str], None]) -> float:
-        """Make it anew and see that the framework imports; returns the seconds taken. GpubenchError where it fails."""
+        """Make it anew and see that the framework imports; returns the seconds taken.
+
+        SetupError where it fails; the failure is kept, so that whoever looks for the framework later can say why it
+        is not there.
+        """
         began = time.monotonic()
-        requirements = self.requirements(device_kind)
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with (self.folder.parent / f"{self.framework.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # two setups at once: the second finds it made
             if self.matches(device_kind):
                 return time.monotonic() - began
-            log(f"making a virtual environment, then installing {' '.join(requirements.read_text().split())}")
-            shutil.rmtree(self.folder, ignore_errors=True)
-            # Not the standard library's venv: Debian's Python cannot make one with pip in it.
-            virtualenv = [sys.executable, "-m", "virtualenv", "--quiet", "--no-periodic-update", str(self.folder)]
-            self._run(virtualenv, "make a virtual environment", log)
-            # Only what is imported is compiled, when it is: a third of the files at most.
-            pip = [str(self.python), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
-            self._run([*pip, "--quiet", "-r", str(requirements)], "install " + self.framework.summary, log)
-            log("importing it for the first time")
-            self._run(discovery(self.python, self.framework), f"import {self.framework.name}", log)
-            (self.folder / MARKER).write_text(
-                json.dumps({"requirements": requirements.read_text(), "python": sys.version.split()[0]})
-            )
+            try:
+                self._make(device_kind, log)
+            except SetupError as error:
+                self._failure_file.write_text(json.dumps(asdict(error.failure)))
+                raise
+            self._failure_file.unlink(missing_ok=True)
         return time.monotonic() - began
 
+    def _make(self, device_kind: str, log: Callable[[str], None]) -> None:
+        base, version = self.base_python(log)
+        requirements = self.requirements(device_kind)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        log(f"making a virtual environment, then installing {', '.join(_packages(requirements))}")
+        # Not the standard library's venv: Debian's Python cannot make one with pip in it.
+        virtualenv = [sys.executable, "-m", "virtualenv", "--quiet", "--no-periodic-update", "-p", str(base)]
+        self._run([*virtualenv, str(self.folder)], "making a virtual environment", log)
+        # Only what is imported is compiled, when it is: a third of the files at most.
+        pip = [str(self.python), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
+        self._run([*pip, "--quiet", "-r", str(requirements)], "the installation", log)
+        log("importing it for the first time")
+        self._run(discovery(self.python, self.framework), "the first import", log)
+        (self.folder / MARKER).write_text(
+            json.dumps({"requirements": requirements.read_text(), "python": pythons.words(version)})
+        )
+
+    def base_python(self, log: Callable[[str], None]) -> tuple[Path, pythons.Version]:
+        """The Python to make the environment with: this one where the framework fits it, else another one."""
+        fitting = self.framework.pythons
+        own = pythons.own_version()
+        if fitting is None or fitting.fit(own):
+            return Path(sys.executable), own
+        found = pythons.installed(fitting.versions())
+        if found is None:
+            wanted = " or ".join(pythons.words(version) for version in fitting.versions())
+            raise SetupError(
+                self,
+                Failure(
+                    why=f"gpubench runs in Python {pythons.words(own)}, and {fitting.why}. No Python {wanted} was "
+                    "found on PATH, nor one of pyenv or uv",
+                    to_do=f"install Python {pythons.words(fitting.newest)}, then run `gpubench setup "
+                    f"{self.framework.name}` again",
+                ),
+            )
+        python, version = found
+        log(f"{fitting.why}; its environment is made with Python {pythons.words(version)} ({python})")
+        return found
+
     def _run(self, command: list[str], what: str, log: Callable[[str], None]) -> None:
-        with (self.folder.parent / f"{self.framework.name}.log").open("a") as output:
-            output.write(f"$ {' '.join(command)}\n")
+        with self.log.open("ab") as output:
+            start = output.tell()
+            output.write(f"$ {' '.join(command)}\n".encode())
             output.flush()
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=surroundings(os.environ)
@@ -107,11 +162,26 @@ class Environment:
             while (code := _wait(process, HEARTBEAT_SECONDS)) is None:
                 log(f"still at it after {time.monotonic() - began:.0f} s")
         if code != 0:
-            said = Path(output.name)
-            tail = "\n".join("  " + printable(line) for line in said.read_text(errors="replace").splitlines()[-8:])
-            raise GpubenchError(
-                f"Could not {what} for {self.framework.name} (exit code {code}). The end of {said}:\n{tail}"
-            )
+            with self.log.open("rb") as said:
+                said.seek(start)
+                raise SetupError(self, failure_of(what, code, said.read().decode(errors="replace")))
+
+
+class SetupError(GpubenchError):
+    """An environment could not be made; `failure` says why and what to do."""
+
+    def __init__(self, environment: Environment, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(
+            f"{environment.framework.name} is not set up: {failure.why}.\n  To do: {failure.to_do}.\n"
+            f"  What was printed meanwhile: {environment.log}"
+        )
+
+
+def _packages(requirements: Path) -> list[str]:
+    """The packages that a requirements file names, without its comments and markers."""
+    lines = (re.split("[;#]", line)[0].strip() for line in requirements.read_text().splitlines())
+    return [line for line in lines if line]
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:

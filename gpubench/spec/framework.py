@@ -9,6 +9,8 @@ from typing import Any
 
 from gpubench.spec.case import Place
 
+OLDEST_PYTHON = (3, 11)  # a worker is started with -P and loads these files, whose syntax is that version's
+
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
@@ -29,13 +31,33 @@ class Strategy:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pythons:
+    """The Python versions that the pinned release of a framework can be installed for.
+
+    A worker needs Python 3.11. `newest` is the last version that works, and `why` says what is missing in the next.
+    """
+
+    newest: tuple[int, int]
+    why: str
+    oldest: tuple[int, int] = OLDEST_PYTHON
+
+    def fit(self, version: tuple[int, int]) -> bool:
+        return self.oldest <= version <= self.newest
+
+    def versions(self) -> list[tuple[int, int]]:
+        """All that fit, the newest first."""
+        return [(self.newest[0], minor) for minor in range(self.newest[1], self.oldest[1] - 1, -1)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Framework:
     """A framework and what it can run.
 
     `name` is also the name that Python imports it by. `package` and `folder` say where its files are; the worker
     loads them from there, in the framework's own Python, where gpubench is not installed. `environment` gives the
     variables that must be set before the framework is imported. `workloads` maps a workload's name to its module.
-    `precisions` maps a device kind to the precisions that run on it; `on_amd`: its GPUs may also be AMD's.
+    `precisions` maps a device kind to the precisions that run on it; `on_amd`: its GPUs may also be AMD's. `pythons`
+    are the versions that `gpubench setup` may make its environment with; None where every one does.
     """
 
     name: str
@@ -48,6 +70,7 @@ class Framework:
     environment: Callable[[Place], Mapping[str, str]]
     precisions: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"cpu": ("fp32",), "gpu": ("fp32",)})
     on_amd: bool = False
+    pythons: Pythons | None = None
     hidden: bool = False
 
     def strategy(self, name: str) -> Strategy | None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gpubench.spec.case import Place
-from gpubench.spec.framework import Framework, Strategy
+from gpubench.spec.framework import Framework, Pythons, Strategy
 
 
 def environment(place: Place) -> dict[str, str]:
@@ -27,6 +27,10 @@ FRAMEWORK = Framework(
     folder=Path(__file__).parent,
     distribution="mxnet",
     environment=environment,
+    pythons=Pythons(
+        newest=(3, 12),
+        why="MXNet 1.9.1 needs NumPy 1, and the last release of NumPy 1 has no build for Python 3.13",
+    ),
     workloads={name: f"workloads.{name}" for name in ("mlp", "resnet20", "resnet50")},
     strategies=(
         Strategy(name="single", summary="one device", module="single", max_devices=1),

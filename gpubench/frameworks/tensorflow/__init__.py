@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gpubench.spec.case import Place
-from gpubench.spec.framework import Framework, Strategy
+from gpubench.spec.framework import Framework, Pythons, Strategy
 
 
 def environment(place: Place) -> dict[str, str]:
@@ -20,6 +20,7 @@ FRAMEWORK = Framework(
     folder=Path(__file__).parent,
     distribution="tensorflow",
     environment=environment,
+    pythons=Pythons(newest=(3, 13), why="TensorFlow 2.21.0 has no build for Python 3.14"),
     precisions={"cpu": ("fp32", "bf16"), "gpu": ("fp32", "tf32", "bf16")},
     workloads={name: f"workloads.{name}" for name in ("mlp", "resnet20", "resnet50")},
     strategies=(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gpubench.spec.case import Place
-from gpubench.spec.framework import Framework, Strategy
+from gpubench.spec.framework import Framework, Pythons, Strategy
 
 
 def environment(place: Place) -> dict[str, str]:
@@ -23,6 +23,7 @@ FRAMEWORK = Framework(
     folder=Path(__file__).parent,
     distribution="torch",
     environment=environment,
+    pythons=Pythons(newest=(3, 14), why="PyTorch 2.13.0 has no build for Python 3.15"),
     precisions={"cpu": ("fp32", "bf16"), "gpu": ("fp32", "tf32", "bf16")},
     on_amd=True,
     workloads={name: f"workloads.{name}" for name in ("mlp", "resnet20", "resnet50")},
