@@ -9,7 +9,7 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,7 +18,7 @@ import click
 
 from gpubench import __version__
 from gpubench.cli import commands_on_files, streams
-from gpubench.cli.commands_on_files import RESULTS
+from gpubench.cli.commands_on_files import COLUMNS, RESULTS
 from gpubench.cli.options import batch, counts, duration, percent, words
 from gpubench.spec.errors import EXIT_CODES, GpubenchError, UsageError
 
@@ -295,16 +295,18 @@ def verify(results: Path, pythons: tuple[str, ...], **options: Any) -> None:
     help="How to print it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@COLUMNS
 @RESULTS
-def show(run_: str, form: str, as_json: bool, results: Path) -> None:
+def show(run_: str, form: str, as_json: bool, columns: tuple[str, ...], results: Path) -> None:
     """The table of RUN: a number, a name, a path, or `last`.
 
     \b
     Example:
       gpubench show first
       gpubench show results/box/0001_first.jsonl --format csv
+      gpubench show first --columns strategy,n_devices,scaling_efficiency
     """
-    _show([_load(run_, results)], as_json, form)
+    _show([_load(run_, results)], as_json, form, columns)
 
 
 @main.command()
@@ -429,21 +431,21 @@ def _load(word: str, results: Path, traces: bool = False) -> Run:
     return loaded
 
 
-def _show(runs: list[Run], as_json: bool, form: str = "table") -> None:
+def _show(runs: list[Run], as_json: bool, form: str = "table", columns: Sequence[str] = ()) -> None:
     from gpubench.analysis.scaling import summarize_runs
     from gpubench.report import tables
 
     summaries = summarize_runs(runs)
     if as_json:
-        click.echo(json.dumps(tables.rows(summaries), indent=2))
+        click.echo(json.dumps(tables.rows(summaries, columns), indent=2))
     elif form == "csv":
-        click.echo(tables.to_csv(summaries), nl=False)
+        click.echo(tables.to_csv(summaries, columns), nl=False)
     elif form == "markdown":
-        click.echo(tables.to_markdown(summaries))
+        click.echo(tables.to_markdown(summaries, columns))
     else:
         from gpubench.report import terminal
 
-        terminal.show(lambda width: tables.to_rich(summaries, width))
+        terminal.show(lambda width: tables.to_rich(summaries, width, columns))
 
 
 def _as_run(journal: Journal, records: list[RunRecord]) -> Run:

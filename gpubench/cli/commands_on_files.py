@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpubench.cli.options import percent
+from gpubench.cli.options import percent, words
 from gpubench.spec.errors import GpubenchError, NotResolvedError
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ RESULTS = click.option(
 )
 GATE_EXITS = {"not_slower": 0, "slower": GpubenchError.exit_code, "not_resolved": NotResolvedError.exit_code}
 FILE = click.Path(path_type=Path, dir_okay=False)
+COLUMNS = click.option(
+    "--columns", callback=words, metavar="A,B,C", help="Only these, in this order; docs/export.md has the names."
+)
 
 
 @click.command()
@@ -153,20 +156,22 @@ def unpack(file: Path, folder: Path) -> None:
     show_default=True,
     help="Folder for the files.",
 )
+@COLUMNS
 @RESULTS
-def export(runs: tuple[str, ...], form: str, folder: Path, results: Path) -> None:
+def export(runs: tuple[str, ...], form: str, folder: Path, columns: tuple[str, ...], results: Path) -> None:
     """Write RUN… for other tools: raw and derived figures, each in files of their own, under the same names everywhere.
 
     \b
     Example:
       gpubench export --format csv first -o first_csv/
+      gpubench export --format latex --columns strategy,n_devices,samples_per_second first
     """
     from gpubench import exporting
 
     loaded = exporting.load(runs, results)
     for warning in loaded.warnings:
         click.echo(f"gpubench: {warning}", err=True)
-    for path in exporting.write(loaded, form, folder):
+    for path in exporting.write(loaded, form, folder, columns):
         click.echo(path)
 
 

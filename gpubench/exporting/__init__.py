@@ -15,6 +15,7 @@ from gpubench.files.store import Run
 from gpubench.spec.errors import UsageError
 
 FORMATS = ("csv", "parquet", "markdown", "latex", "pytest-benchmark", "prometheus")
+TABLES = ("csv", "parquet", "markdown", "latex")  # whose columns can be chosen
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,22 @@ def load(words: Sequence[str], results: Path) -> Loaded:
     return Loaded([read.run for word in words for read in reading.runs_of(word, results)])
 
 
-def write(loaded: Loaded, form: str, folder: Path) -> list[Path]:
-    """Write the files of a format, one of `FORMATS`, into `folder`, and say which. Existing ones are replaced."""
+def write(loaded: Loaded, form: str, folder: Path, columns: Sequence[str] = ()) -> list[Path]:
+    """Write the files of a format, one of `FORMATS`, into `folder`, and say which. Existing ones are replaced.
+
+    With `columns`, only the tables that have all of these, in this order. UsageError where there is none.
+    """
+    if columns and form not in TABLES:
+        raise UsageError(f"--columns is for {', '.join(TABLES)}; {form} has a form of its own.")
     runs = {run.path.stem: run.records for run in loaded.runs}
     if len(runs) < len(loaded.runs):
         raise UsageError("Two of the runs have the same file name; export them one by one, each to its own folder.")
+    parts = exported(runs, {run.path.stem: run.verifications for run in loaded.runs})
+    parts = [part.chosen(columns) for part in parts] if columns else parts
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for part in exported(runs, {run.path.stem: run.verifications for run in loaded.runs}):
+        for part in parts:
             for name, content in _contents(part, form).items():
                 path = folder / name
                 path.write_bytes(content)
@@ -66,8 +74,11 @@ def _contents(part: Exported, form: str) -> dict[str, bytes]:
     if form == "prometheus":
         from gpubench.exporting.prometheus import prometheus
 
-        return {f"derived-cases-{part.noun}.prom": prometheus(part.derived).encode()}
+        return {f"derived-cases-{part.noun}.prom": prometheus(part.derived)}
     if form == "csv":
         return {f"{table.name}-{part.noun}.csv": text.csv(table).encode() for table in part.tables}
     suffix, write_table = {"markdown": ("md", text.markdown), "latex": ("tex", text.latex)}[form]
-    return {f"{table.name}-{part.noun}.{suffix}": write_table(table, part.title).encode() for table in part.tables}
+    return {
+        f"{table.name}-{part.noun}.{suffix}": write_table(table, part.title, part.are_chosen).encode()
+        for table in part.tables
+    }

@@ -6,35 +6,36 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pytest_benchmark import __version__ as pytest_benchmark_version
 from pytest_benchmark.stats import Stats
 
-from gpubench.exporting.tables import Exported, Row
-from gpubench.spec.identity import label
-from gpubench.spec.record import RunRecord
+from gpubench.analysis.scaling import CaseSummary
+from gpubench.exporting.tables import Exported
+from gpubench.report import tables
 
 
 def pytest_benchmark(part: Exported) -> dict[str, bytes]:
     """File name, without its ending, to content: one for each run, and each machine where a run has several.
 
-    Cases without a timed round are left out: the format has no word for them.
+    Cases without a number are left out: the format has no word for them, and gates judge times.
     """
     files: dict[str, bytes] = {}
-    for run, records in part.records.items():
-        machines: dict[str, list[RunRecord]] = {}
-        for record in records:
-            machines.setdefault(label(record.machine, part.machines), []).append(record)
+    for run, summaries in part.summaries.items():
+        machines: dict[str, list[CaseSummary]] = {}
+        for summary in summaries:
+            machines.setdefault(summary.machine_label, []).append(summary)
         for machine, mine in machines.items():
-            rows = [row for row in part.derived.rows if (row["run"], row["machine"]) == (run, machine)]
             stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", f"{run}-{machine}").rstrip("_") if len(machines) > 1 else run
             name = stem if stem not in files else f"{stem}-{len(files)}"  # 'a b' and 'a/b' come to the same file name
-            files[name] = json.dumps(_run(mine, rows), indent=1).encode()
+            files[name] = json.dumps(_run(run, mine), indent=1).encode()
     return files
 
 
-def _run(records: list[RunRecord], rows: list[Row]) -> dict[str, Any]:
+def _run(run: str, summaries: Sequence[CaseSummary]) -> dict[str, Any]:
+    records = [record for summary in summaries for record in summary.records]
     machine = records[0].machine
     return {
         "machine_info": {
@@ -47,34 +48,28 @@ def _run(records: list[RunRecord], rows: list[Row]) -> dict[str, Any]:
             "cpu": {"brand_raw": machine.cpu, "count": machine.cores},
         },
         "commit_info": {},
-        "benchmarks": [found for row in rows if (found := _case(records, row))],
+        "benchmarks": [_case(run, summary) for summary in summaries if summary.samples_per_second is not None],
         "datetime": min(record.started_at for record in records),
         "version": pytest_benchmark_version,
     }
 
 
-def _case(records: list[RunRecord], row: Row) -> dict[str, Any] | None:
-    mine = [
-        record
-        for record in records
-        if record.case.id == row["case"]
-        and record.case.cores_per_device == (row["cores_per_device"] or 0)
-        and record.outcome.status == "ok"
-    ]
+def _case(run: str, summary: CaseSummary) -> dict[str, Any]:
+    """The rounds of the launches that count, and no others."""
     stats = Stats()
-    for record in mine:
+    for record in summary.counted:
         for each in record.rounds:
             stats.update(each.seconds / each.steps)
-    if not stats:
-        return None
-    name = f"test_training[{row['case']}]"
+    case = summary.case
+    name = f"test_training[{case.id}]"
+    [row] = tables.rows([summary])
     return {
-        "group": f"{row['workload']} {row['precision']} {row['scaling']}",
+        "group": f"{case.workload} {case.precision} {case.scaling}",
         "name": name,
         "fullname": f"benchmarks/test_training.py::{name}",
         "params": None,
-        "param": row["case"],
-        "extra_info": {**row, "records": [record.record_id for record in mine]},
+        "param": case.id,
+        "extra_info": {"run": run, **row, "records": [record.record_id for record in summary.counted]},
         "options": {"timer": "gpubench.playback", "disable_gc": False, "warmup": False},
         "stats": {**stats.as_dict(), "data": stats.data, "iterations": 1},
     }

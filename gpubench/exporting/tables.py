@@ -1,9 +1,10 @@
-"""What is exported: three raw tables, as the records hold them, and one that is derived.
+"""What is exported: four raw tables, as the records hold them, and one that is derived.
 
 | table | a row is |
 | --- | --- |
 | raw-launches | one launch: its case, how it ended, what the workers observed |
-| raw-rounds | one round on one rank |
+| raw-rounds | one round: its steps and samples, of all ranks together, so that a sum over rows is a true one |
+| raw-rank-rounds | one round on one rank: its time |
 | raw-device-rounds | one round on one device, as it was sampled |
 | derived-cases | one case: all that `gpubench show` has, worked out from the raw ones |
 
@@ -17,8 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpubench.analysis.scaling import CaseSummary, machine_labels, summarize
-from gpubench.report import tables
+from gpubench.report import tables as shown
 from gpubench.report.words import title
+from gpubench.spec.errors import UsageError, nearest
 from gpubench.spec.identity import Identity, label
 from gpubench.spec.record import Observed, Outcome, RoundTelemetry, RunRecord, WarmUp
 from gpubench.spec.verification import Verification
@@ -35,6 +37,13 @@ OBSERVED = (
     "replicas_equal",
     "peak_memory_bytes",
     "peak_memory_of",
+)
+ROUNDS = ("record_id", "round", "start_ns", "end_ns", "steps", "samples")
+RANK_ROUNDS = ("record_id", "round", "rank", "rank_seconds", "rank_cpu_seconds")
+SAMPLED = tuple(
+    field.name
+    for field in dataclasses.fields(RoundTelemetry)
+    if field.name not in ("index", "samples") and field.default_factory is dataclasses.MISSING  # no dict and no list
 )
 
 
@@ -54,12 +63,29 @@ class Exported:
     noun: str
     title: str
     tables: tuple[Table, ...]
-    records: Mapping[str, list[RunRecord]]  # of each run
-    machines: Mapping[Identity, str]  # the label of each, as in the column `machine`
+    summaries: Mapping[str, list[CaseSummary]]  # of each run
+    are_chosen: bool = False  # the columns, by the user: all of them stand then, also those without a value
 
     @property
     def derived(self) -> Table:
         return self.tables[-1]
+
+    def chosen(self, columns: Sequence[str]) -> Exported:
+        """The tables that have all of `columns`, with these alone and in this order.
+
+        UsageError where a column is in no table, or all of them are in none together.
+        """
+        names = list(dict.fromkeys(name for table in self.tables for name in table.columns))
+        for name in columns:
+            if name not in names:
+                raise UsageError(f"No column is called {name!r}; {nearest(name, names)}")
+        tables = [table for table in self.tables if set(columns) <= set(table.columns)]
+        if not tables:
+            places = [f"{n} is in {' and '.join(t.name for t in self.tables if n in t.columns)}" for n in columns]
+            raise UsageError(f"No table has all of these columns: {'; '.join(places)}.")
+        return dataclasses.replace(
+            self, tables=tuple(Table(table.name, tuple(columns), table.rows) for table in tables), are_chosen=True
+        )
 
 
 def exported(
@@ -88,22 +114,21 @@ def _exported(
     runs = {run: records for run, records in runs.items() if records}
     summaries = {run: summarize(records, verifications.get(run, ()), known) for run, records in runs.items()}
     every = [summary for found in summaries.values() for summary in found]
+    launches = [_launch(run, r, label(r.machine, known)) for run, records in runs.items() for r in records]
+    cases = [row for run, found in summaries.items() for row in _cases(run, found)]
+    each = [record for records in runs.values() for record in records]
     made = (
-        _table(
-            "raw-launches", [_launch(run, r, label(r.machine, known)) for run, records in runs.items() for r in records]
-        ),
-        _table("raw-rounds", [row for records in runs.values() for record in records for row in _rounds(record)]),
-        _table(
+        Table("raw-launches", tuple(launches[0]), launches),
+        Table("raw-rounds", ROUNDS, [row for record in each for row in _rounds(record)]),
+        Table("raw-rank-rounds", RANK_ROUNDS, [row for record in each for row in _rank_rounds(record)]),
+        Table(
             "raw-device-rounds",
-            [row for records in runs.values() for record in records for row in _device_rounds(record)],
+            ("record_id", "round", "device", "readings", *SAMPLED),
+            [row for record in each for row in _device_rounds(record)],
         ),
-        _table("derived-cases", [row for run, found in summaries.items() for row in _cases(run, found)]),
+        Table("derived-cases", tuple(cases[0]), cases),
     )
-    return Exported("cpu-shares" if kind == "cpu" else "gpu", title(every), made, runs, known)
-
-
-def _table(name: str, rows: list[Row]) -> Table:
-    return Table(name, tuple(dict.fromkeys(column for row in rows for column in row)), rows)
+    return Exported("cpu-shares" if kind == "cpu" else "gpu", title(every), made, summaries)
 
 
 def _launch(run: str, record: RunRecord, machine: str) -> Row:
@@ -118,6 +143,7 @@ def _launch(run: str, record: RunRecord, machine: str) -> Row:
         "case": record.case.id,
         "machine": machine,
         **dataclasses.asdict(record.case),
+        "cores_per_device": record.case.cores_per_device or None,
         "status": outcome.status,
         "phase": outcome.phase,
         "rank": outcome.rank,
@@ -132,35 +158,40 @@ def _launch(run: str, record: RunRecord, machine: str) -> Row:
 
 def _rounds(record: RunRecord) -> Iterator[Row]:
     for each in record.rounds:
+        yield {
+            "record_id": record.record_id,
+            "round": each.index,
+            "start_ns": each.start_ns,
+            "end_ns": each.end_ns,
+            "steps": each.steps,
+            "samples": each.samples,
+        }
+
+
+def _rank_rounds(record: RunRecord) -> Iterator[Row]:
+    for each in record.rounds:
         for rank, (seconds, cpu_seconds) in enumerate(zip(each.rank_seconds, each.rank_cpu_seconds, strict=True)):
             yield {
                 "record_id": record.record_id,
                 "round": each.index,
                 "rank": rank,
-                "start_ns": each.start_ns,
-                "end_ns": each.end_ns,
-                "steps": each.steps,
-                "samples": each.samples,
                 "rank_seconds": seconds,
                 "rank_cpu_seconds": cpu_seconds,
             }
 
 
 def _device_rounds(record: RunRecord) -> Iterator[Row]:
-    names = [field.name for field in dataclasses.fields(RoundTelemetry) if field.name not in ("index", "samples")]
     for device in record.telemetry.devices:
         for each in device.rounds:
-            values = {name: getattr(each, name) for name in names}
-            single = {name: value for name, value in values.items() if not isinstance(value, (dict, list))}
             yield {
                 "record_id": record.record_id,
                 "round": each.index,
                 "device": device.id,
                 "readings": each.samples,
-                **single,
+                **{name: getattr(each, name) for name in SAMPLED},
             }
 
 
 def _cases(run: str, summaries: Sequence[CaseSummary]) -> Iterator[Row]:
-    for row in tables.rows(summaries):
+    for row in shown.rows(summaries):
         yield {"run": run, **{name: None if value == "" else value for name, value in row.items()}}

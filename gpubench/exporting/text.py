@@ -10,7 +10,9 @@ from gpubench.report.tables import escaped, inert
 from gpubench.report.words import DASH, clean
 
 LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedblright{}"}
 LATEX |= {char: f"\\{char}" for char in "&%$#_{}"}
+LATEX |= {char: f"{{{char}}}" for char in "[]*"}  # after \\ or \midrule they would be its option
 
 
 def csv(table: Table) -> str:
@@ -22,20 +24,23 @@ def csv(table: Table) -> str:
     return out.getvalue()
 
 
-def markdown(table: Table, title: str) -> str:
-    """A titled GitHub table; columns without a single value are left out."""
-    columns = _known(table)
+def markdown(table: Table, title: str, are_chosen: bool = False) -> str:
+    """A titled GitHub table; columns without a single value are left out unless they were chosen."""
+    columns = table.columns if are_chosen else _known(table)
     lines = [f"**{escaped(title)}**", ""]
     lines += [_row([f"`{name}`" for name in columns]), _row(["---"] * len(columns))]
     lines += [_row([escaped(clean(_plain(row[name]) or DASH)) for name in columns]) for row in table.rows]
     return "\n".join(lines) + "\n"
 
 
-def latex(table: Table, title: str) -> str:
-    """For siunitx and booktabs, which round what is printed: \\sisetup{round-mode = figures, round-precision = 3}."""
-    columns = _known(table)
+def latex(table: Table, title: str, are_chosen: bool = False) -> str:
+    """For siunitx and booktabs, which round what is printed: \\sisetup{round-mode = figures, round-precision = 3}.
+
+    Columns without a single value are left out unless they were chosen.
+    """
+    columns = table.columns if are_chosen else _known(table)
     lines = [
-        "% needs \\usepackage{booktabs, siunitx}; rounded in print by",
+        "% needs \\usepackage{booktabs, siunitx}, and lualatex where a name is not ASCII; rounded in print by",
         "% \\sisetup{round-mode = figures, round-precision = 3}",
         f"% {clean(title)}",
         f"\\begin{{tabular}}{{{'l' * len(columns)}}}",
@@ -50,8 +55,8 @@ def latex(table: Table, title: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _known(table: Table) -> list[str]:
-    return [name for name in table.columns if any(row[name] is not None for row in table.rows)]
+def _known(table: Table) -> tuple[str, ...]:
+    return tuple(name for name in table.columns if any(row[name] is not None for row in table.rows))
 
 
 def _plain(value: Value) -> str:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from gpubench.analysis.scaling import CaseSummary
 from gpubench.report.columns import COLUMNS, Column, Value, by_machine, shown
 from gpubench.report.notes import footnotes
-from gpubench.report.words import clean, title
+from gpubench.report.words import DASH, clean, known, title
+from gpubench.spec.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -34,43 +35,77 @@ IDENTITY: Mapping[str, Callable[[CaseSummary], Value]] = {
     "device_kind": lambda s: s.case.device_kind,
     "cores_per_device": lambda s: s.case.cores_per_device or None,
     "n_nodes": lambda s: s.case.n_nodes,
+    "seed": lambda s: s.case.seed,
+    "first_started_at": lambda s: min(record.started_at for record in s.records),
+    "last_started_at": lambda s: max(record.started_at for record in s.records),
 }
 
 
-def rows(summaries: Sequence[CaseSummary]) -> list[dict[str, Value]]:
-    """One dict a case, under the export names, unrounded; None is not measured."""
-    getters = {**IDENTITY, **{name: get for column in COLUMNS for name, get in column.exports.items()}}
-    return [{name: get(summary) for name, get in getters.items()} for summary in summaries]
+def rows(summaries: Sequence[CaseSummary], columns: Sequence[str] = ()) -> list[dict[str, Value]]:
+    """One dict a case, under the export names, unrounded; None is not measured. Of `columns`, where some are named."""
+    getters = _getters()
+    wanted = _known(columns) or list(getters)
+    return [{name: known(getters[name](summary)) for name in wanted} for summary in summaries]
 
 
-def to_csv(summaries: Sequence[CaseSummary]) -> str:
+def to_csv(summaries: Sequence[CaseSummary], columns: Sequence[str] = ()) -> str:
     """All columns; an empty cell is not measured. A text that a spreadsheet would run as a formula gets a quote."""
     out = io.StringIO()
-    names = [*IDENTITY, *(name for column in COLUMNS for name in column.exports)]
-    writer = csv.DictWriter(out, names, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer = csv.DictWriter(out, _known(columns) or list(_getters()), lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writeheader()
-    for row in rows(summaries):
+    for row in rows(summaries, columns):
         writer.writerow({name: inert(value) for name, value in row.items()})
     return out.getvalue()
 
 
-def to_markdown(summaries: Sequence[CaseSummary]) -> str:
+def to_markdown(summaries: Sequence[CaseSummary], columns: Sequence[str] = ()) -> str:
     """A titled GitHub table with its notes below it; two machines, or GPUs and CPU shares, never share one."""
-    return "\n".join(_markdown(part, title(part, summaries)) for part in by_machine(summaries))
+    return "\n".join(_markdown(part, title(part, summaries), columns) for part in by_machine(summaries))
 
 
-def to_rich(summaries: Sequence[CaseSummary], width: int) -> RenderableType:
+def to_rich(summaries: Sequence[CaseSummary], width: int, columns: Sequence[str] = ()) -> RenderableType:
     """The table for a terminal of `width` columns, with what is the same in all rows above it and the notes below.
 
-    Where it does not fit, columns are left out and named; a cell is never cut.
+    Where it does not fit, columns are left out and named, unless `columns` were chosen; a cell is never cut.
     """
     from rich.console import Group
 
-    return Group(*(_rich(part, title(part, summaries), width) for part in by_machine(summaries)))
+    return Group(*(_rich(part, title(part, summaries), width, columns) for part in by_machine(summaries)))
 
 
-def _markdown(summaries: Sequence[CaseSummary], heading: str) -> str:
-    columns, folded = shown(summaries)
+def _getters() -> dict[str, Callable[[CaseSummary], Value]]:
+    return {**IDENTITY, **{name: get for column in COLUMNS for name, get in column.exports.items()}}
+
+
+def _known(columns: Sequence[str]) -> list[str]:
+    """The names, as they were given. UsageError where one is no export's name."""
+    names = list(_getters())
+    for name in columns:
+        if name not in names:
+            raise UsageError(f"No column is called {clean(name)!r}; {nearest(name, names)}")
+    return list(columns)
+
+
+def _chosen(columns: Sequence[str]) -> list[Column]:
+    """The columns that show these exports, each once: an interval's end is shown beside what it is of."""
+    by_export = {name: column for column in COLUMNS for name in column.exports}
+    by_export |= {name: _identity(name) for name in IDENTITY}
+    return list({by_export[name].name: by_export[name] for name in _known(columns)}.values())
+
+
+def _identity(name: str) -> Column:
+    get = IDENTITY[name]
+    is_number = name in ("cores_per_device", "n_nodes", "seed")
+    return Column(
+        name.replace("_", " "),
+        lambda s: DASH if get(s) is None else clean(str(get(s))),
+        {name: get},
+        is_number=is_number,
+    )
+
+
+def _markdown(summaries: Sequence[CaseSummary], heading: str, chosen: Sequence[str]) -> str:
+    columns, folded = (_chosen(chosen), "") if chosen else shown(summaries)
     lines = [f"**{escaped(heading)}**", "", *([escaped(folded), ""] if folded else [])]
     heads = [f"{column.name} ({column.unit})" if column.unit else column.name for column in columns]
     lines.append(_markdown_row(heads))
@@ -81,16 +116,16 @@ def _markdown(summaries: Sequence[CaseSummary], heading: str) -> str:
     return "\n".join([*lines, "", *items]).rstrip() + "\n"
 
 
-def _rich(summaries: Sequence[CaseSummary], heading: str, width: int) -> RenderableType:
+def _rich(summaries: Sequence[CaseSummary], heading: str, width: int, chosen: Sequence[str]) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
     from gpubench.report.terminal import WHOLE, console
 
-    columns, folded = shown(summaries)
+    columns, folded = (_chosen(chosen), "") if chosen else shown(summaries)
     paper = console(io.StringIO(), width=WHOLE)  # to measure on
     dropped = []
-    for name in DROPPED_FIRST:
+    for name in () if chosen else DROPPED_FIRST:
         if paper.measure(_rich_table(columns, summaries)).maximum <= width:
             break
         dropped += [column.name for column in columns if column.name == name]

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Sequence
+from typing import TypeVar
 
 from gpubench.analysis.scaling import CaseSummary
 from gpubench.analysis.stats import Interval
 
+T = TypeVar("T")
+
 DASH = "\u2013"  # an en dash
 GIB = 1024**3
+
+
+def known(value: T) -> T | None:
+    """The value; None where it is infinite or no number, which nothing that was measured is."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def clean(text: str) -> str:
@@ -24,6 +33,7 @@ def short(device_id: str) -> str:
 
 def figure(value: float | None, digits: int = 3) -> str:
     """Significant digits, but whole numbers whole, with thousands set apart: 0.912, 45.1, 12,345."""
+    value = known(value)
     if value is None:
         return DASH
     if value == 0 or abs(value) >= 10**digits - 0.5:
@@ -32,11 +42,12 @@ def figure(value: float | None, digits: int = 3) -> str:
 
 
 def fixed(value: float | None, decimals: int = 2) -> str:
+    value = known(value)
     return DASH if value is None else f"{value:,.{decimals}f}"
 
 
 def with_interval(value: float | None, interval: Interval | None, decimals: int = 2) -> str:
-    if value is None or interval is None:
+    if value is None or interval is None or None in (known(interval.low), known(interval.high)):
         return fixed(value, decimals)
     return f"{fixed(value, decimals)} [{fixed(interval.low, decimals)}, {fixed(interval.high, decimals)}]"
 

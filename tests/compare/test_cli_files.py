@@ -140,6 +140,7 @@ def test_export_says_which_files_it_wrote(gpubench, tmp_path):
     assert [Path(line).name for line in result.stdout.splitlines()] == [
         "raw-launches-cpu-shares.csv",
         "raw-rounds-cpu-shares.csv",
+        "raw-rank-rounds-cpu-shares.csv",
         "raw-device-rounds-cpu-shares.csv",
         "derived-cases-cpu-shares.csv",
     ]

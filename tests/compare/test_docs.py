@@ -57,7 +57,9 @@ def test_the_example_files_are_read():
         read_mix(DOCS / "examples" / "mix.toml", [])
 
 
-@pytest.mark.parametrize("table", ["raw-launches", "raw-rounds", "raw-device-rounds", "derived-cases"])
+@pytest.mark.parametrize(
+    "table", ["raw-launches", "raw-rounds", "raw-rank-rounds", "raw-device-rounds", "derived-cases"]
+)
 def test_every_exported_column_is_on_its_page(table):
     section = (DOCS / "export.md").read_text().partition(f"## {table}\n")[2].partition("\n## ")[0]
     [columns] = [each.columns for each in exported({"x": make_run("gpu")})[0].tables if each.name == table]

@@ -2,15 +2,20 @@
 
 import csv
 import io
+import math
+import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from gpubench.analysis.scaling import summarize
+from gpubench.analysis.stats import Interval
 from gpubench.report.tables import rows, to_csv, to_markdown, to_rich
-from gpubench.report.words import figure
+from gpubench.report.words import figure, fixed, with_interval
+from gpubench.spec.errors import UsageError
 from gpubench.spec.record import Check
 from tests.builders import make_case, make_launches, make_lost, make_record, make_run
 
@@ -135,3 +140,30 @@ def test_figures_have_three_significant_digits(value, text):
 def test_importing_the_tables_draws_in_neither_pandas_nor_matplotlib_nor_rich():
     code = "import gpubench.report.tables, sys; print({'pandas', 'matplotlib', 'rich', 'jinja2'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+CHOSEN = ["machine", "n_devices", "scaling_efficiency_low", "power_watts", "scaling_efficiency"]
+
+
+def test_chosen_columns_stand_in_their_order_and_alone_also_where_they_hold_nothing():
+    assert list(rows(CPU, CHOSEN)[0]) == CHOSEN
+    assert to_csv(CPU, CHOSEN).splitlines()[0] == ",".join(f'"{name}"' for name in CHOSEN)
+    [heads] = [line for line in to_markdown(CPU, CHOSEN).splitlines() if line.startswith("| machine")]
+    assert heads == "| machine | devices | efficiency (95 % interval) | power (W) |"
+    out = io.StringIO()
+    Console(file=out, width=200).print(to_rich(CPU, 200, CHOSEN))
+    assert re.search(r" test-machine +2 +0\.\d\d \[.*\] +\u2013", out.getvalue())
+
+
+@pytest.mark.parametrize("render", [rows, to_csv, to_markdown, lambda summaries, names: to_rich(summaries, 80, names)])
+def test_a_column_that_there_is_not_is_refused_with_the_nearest_name(render):
+    with pytest.raises(UsageError, match="'speed_up'; did you mean speedup"):
+        render(CPU, ["speed_up"])
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_is_a_dash_and_never_printed(value):
+    assert figure(value) == fixed(value) == "\u2013"
+    assert with_interval(1.0, Interval(value, 2.0)) == "1.00"
+    [row] = rows([replace(summarize([make_record()])[0], samples_per_second=value)])
+    assert row["samples_per_second"] is None
