@@ -105,6 +105,7 @@ _OF_RECORD: Mapping[tuple[Kind, str], Callable[[RunRecord], str | None]] = {
     ("software", "driver"): lambda record: record.machine.driver,
     ("software", "CUDA of the driver"): lambda record: record.machine.cuda,
     ("condition", "power limit"): _power_limit,
+    ("condition", "CPU instructions used"): lambda record: record.observed.cpu_capability,
     ("condition", "measured on"): lambda record: record.started_at[:10],
 }
 

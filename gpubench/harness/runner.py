@@ -21,8 +21,9 @@ from gpubench.harness import sources, steady
 from gpubench.harness.gang.launch import GangError, Launch
 from gpubench.harness.gang.local import LocalGang
 from gpubench.harness.gang.surroundings import kept_away
-from gpubench.spec.messages import Built, Finish, Finished, RoundDone, RunSteps, Started
+from gpubench.spec.messages import Built, Finish, Finished, Inspect, Inspected, RoundDone, RunSteps, Started
 from gpubench.spec.record import (
+    TIMING_COST_LIMIT,
     Check,
     Host,
     Machine,
@@ -39,8 +40,11 @@ from gpubench.spec.workload import WORKLOADS
 from gpubench.telemetry.cgroup import CpuGroups, throttled_between
 from gpubench.telemetry.sampler import Sampler
 
-TIMING_COST_LIMIT = 0.001  # the clock and the barrier may take this share of a round
 EMPTY_ROUNDS = 5
+MOST_STRETCH = 4.0  # times the length asked for, to which timing that is slow may lengthen a round
+MOST_STEPS = 100_000  # in a round: a step of the smallest model on the fastest GPU takes some 0.1 ms
+NO_WORK = 1.5  # a step that takes no longer than this many rounds without a step does nothing
+PATIENCE = 30.0  # a round may take this many times as long as the warm-up lets expect, and a step's deadline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +149,8 @@ class _Attempt:
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._began_ns = time.monotonic_ns()
         self._steps = 0
+        self._step_seconds = 0.0
+        self._idle_seconds: list[float] = []
         self._swap: list[tuple[int, int]] = []
         self._cpu_groups = CpuGroups()
         ranks = 1 if launch.strategy.processes == "one" else launch.case.n_devices
@@ -202,6 +208,7 @@ class _Attempt:
             if len(seconds) == 1:
                 self.observed = replace(self.observed, loss_first=_mean([rank.loss for rank in done]))
             verdict = steady.judge(seconds, timing.max_warm_up_steps, timing.max_warm_up_seconds)
+        self._inspect(gang, "warm_up", deadlines.step + deadlines.stop, types=True)
         empty = min(self._empty_round(gang) for _ in range(EMPTY_ROUNDS))
         self.warm_up = WarmUp(
             seconds=sum(seconds),
@@ -212,14 +219,50 @@ class _Attempt:
             step_seconds=seconds,
             empty_round_seconds=empty,
         )
-        round_seconds = max(timing.round_seconds, empty / TIMING_COST_LIMIT)
-        self._steps = max(2, math.ceil(round_seconds / median(seconds[-steady.WINDOW_STEPS :])))
+        self._step_seconds = median(seconds[-steady.WINDOW_STEPS :])
+        self._refuse_idleness()
+        round_seconds = max(timing.round_seconds, min(empty / TIMING_COST_LIMIT, MOST_STRETCH * timing.round_seconds))
+        self._steps = min(MOST_STEPS, max(2, math.ceil(round_seconds / self._step_seconds)))
+
+    def _refuse_idleness(self) -> None:
+        """GangError where a step takes no longer than no step: the rounds would measure the clock."""
+        idle = min(self._idle_seconds, default=0.0)
+        if self._step_seconds > NO_WORK * idle:
+            return
+        name = f"{self.launch.framework.name}'s {self.launch.strategy.name}"
+        raise GangError(
+            Outcome(
+                status="failed",
+                phase="warm_up",
+                message=f"A step of {name} does no work: once warmed up it takes {self._step_seconds:.3g} s, and a "
+                f"round without any step {idle:.3g} s.",
+                remedy="See what the strategy's step does after its first calls.",
+            )
+        )
+
+    def _inspect(self, gang: LocalGang, phase: Phase, deadline_seconds: float, types: bool = False) -> None:
+        """Have every rank digest what it holds and, once, tell what it computes in."""
+        gang.order(Inspect(types=types))
+        found = cast(list[Inspected], gang.gather(phase, deadline_seconds))
+        digests = [*(self.observed.moving_digests or []), [rank.digest for rank in found]]
+        self.observed = replace(self.observed, moving_digests=digests)
+        if types:
+            self.observed = replace(
+                self.observed,
+                parameter_types=_union([rank.parameter_types for rank in found]),
+                input_types=_union([rank.input_types for rank in found]),
+                product_types=_union([rank.product_types for rank in found]),
+                tf32=found[0].tf32,
+                cpu_capability=found[0].cpu_capability,
+            )
 
     def _empty_round(self, gang: LocalGang) -> float:
         """What a round without steps takes from order to report, in seconds: more than clock and barrier cost."""
         began = time.monotonic()
-        _steps(gang, 0, "warm_up", self.launch.deadlines.step)
-        return time.monotonic() - began
+        done = _steps(gang, 0, "warm_up", self.launch.deadlines.step)
+        seconds = time.monotonic() - began
+        self._idle_seconds.append(max(_seconds(rank) for rank in done))
+        return seconds
 
     def round(self, gang: LocalGang) -> None:
         """One timed round: as many steps as fill it, devices idle at both edges, all ranks let go at once."""
@@ -227,6 +270,8 @@ class _Attempt:
         self.bench.progress.phase(self.launch, "round", rate)
         if not self.rounds:
             self._swap.append(_swapped_bytes())
+        elif len(self.rounds) == self.bench.timing.rounds - 1:
+            self._inspect(gang, "round", self.launch.deadlines.stop)  # work that stops meanwhile has stopped by now
         self._read_edge()
         self.rounds.append(self._timed(gang))
         self._read_edge()
@@ -243,7 +288,8 @@ class _Attempt:
 
     def _timed(self, gang: LocalGang) -> Round:
         before = self._cpu_groups.throttling()
-        done = _steps(gang, self._steps, "round", self.launch.deadlines.step * self._steps)
+        step, expected = self.launch.deadlines.step, self._steps * self._step_seconds
+        done = _steps(gang, self._steps, "round", min(step * self._steps, step + PATIENCE * expected))
         throttled = throttled_between(before, self._cpu_groups.throttling())
         return Round(
             index=len(self.rounds),
@@ -275,6 +321,7 @@ class _Attempt:
             self.observed,
             loss_last=_mean([rank.loss_last for rank in last]),
             loss_finite=all(rank.loss_finite is not False for rank in last),
+            moving_digests=[*(self.observed.moving_digests or []), [rank.replica_digests[0] for rank in last]],
             replica_digests=digests,
             replicas_equal=len(set(digests)) == 1,
             peak_memory_bytes=max(peaks, default=None),
@@ -331,6 +378,11 @@ def _host(swap: list[tuple[int, int]]) -> Host:
 
 def _seconds(done: RoundDone) -> float:
     return (done.end_ns - done.start_ns) / 1e9
+
+
+def _union(types: list[list[str] | None]) -> list[str] | None:
+    """The types of all ranks; None where no rank knew any."""
+    return sorted({name for rank in types for name in rank or ()}) or None
 
 
 def _mean(losses: list[float | None]) -> float | None:

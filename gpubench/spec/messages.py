@@ -44,6 +44,14 @@ class RunSteps:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Inspect:
+    """Show what the training holds now; with `types`, also what it computes in, for which it may take a step."""
+
+    kind: ClassVar[str] = "inspect"
+    types: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finish:
     """Show what the training has come to, and end.
 
@@ -97,6 +105,23 @@ class RoundDone:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Inspected:
+    """What a rank holds between rounds: a digest of its first replica's parameters.
+
+    The types are floating-point types by name, "float32", sorted; None where they were not asked for, or where the
+    framework tells none. `tf32` is whether a GPU may round float32 to TF32 where it multiplies.
+    """
+
+    kind: ClassVar[str] = "inspected"
+    digest: str
+    parameter_types: list[str] | None = None
+    input_types: list[str] | None = None
+    product_types: list[str] | None = None
+    tf32: bool | None = None
+    cpu_capability: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finished:
     """The last word of a healthy rank. A digest is of all trainable parameters of one replica, bit for bit."""
 
@@ -120,10 +145,10 @@ class Failed:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-Order = Start | RunSteps | Finish
-Report = Started | Built | RoundDone | Finished | Failed
+Order = Start | RunSteps | Inspect | Finish
+Report = Started | Built | RoundDone | Inspected | Finished | Failed
 _KINDS: dict[str, type[Any]] = {
-    c.kind: c for c in (Start, RunSteps, Finish, Started, Built, RoundDone, Finished, Failed)
+    c.kind: c for c in (Start, RunSteps, Inspect, Finish, Started, Built, RoundDone, Inspected, Finished, Failed)
 }
 
 

@@ -76,6 +76,19 @@ class Observed:
     replicas_equal: bool | None = None
     peak_memory_bytes: int | None = None
     peak_memory_of: str | None = None
+    # Floating-point types, as "float32", of whatever had one: parameters, what the batch holds, and what matrix
+    # products and convolutions took in one untimed step. None: the framework was not asked.
+    parameter_types: list[str] | None = None
+    input_types: list[str] | None = None
+    product_types: list[str] | None = None
+    tf32: bool | None = None  # whether a GPU may round float32 to TF32 where it multiplies
+    cpu_capability: str | None = None  # the highest set of CPU instructions that the framework's own kernels use
+    # Of each rank's first replica: before the first timed round, before the last one, and at the end.
+    moving_digests: list[list[str]] | None = None
+
+
+# The clock and the barrier may take this share of a round. Rounds are lengthened for it, up to a limit.
+TIMING_COST_LIMIT = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)

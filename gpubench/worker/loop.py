@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import sys
@@ -14,19 +13,21 @@ from types import ModuleType
 from typing import Any
 
 from gpubench.spec.framework import Training
-from gpubench.spec.messages import Built, Failed, Finish, Finished, RoundDone, RunSteps, Start, Started
+from gpubench.spec.messages import (
+    Built,
+    Failed,
+    Finish,
+    Finished,
+    Inspect,
+    RoundDone,
+    RunSteps,
+    Start,
+    Started,
+)
 from gpubench.worker.__main__ import load_package
 from gpubench.worker.channel import Channel, die_with_parent
-
-# Whose variables change how fast a framework runs, or what it computes. TensorFlow's are named one by one: all of `TF_`
-# would take in Terraform's, which hold secrets.
-VARIABLES = (
-    *("TF_CPP_", "TF_CUDNN_", "TF_DETERMINISTIC_", "TF_DISABLE_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_", "TF_NUM_"),
-    *("TF_USE_", "TF_XLA_", "TF_MKL_", "TF_ONEDNN_", "TF_FP32_"),
-    *("CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "NVIDIA_", "XLA_", "TORCH_", "PYTORCH_", "TORCHINDUCTOR_"),
-    *("MXNET_", "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "GLOO_", "LD_PRELOAD"),
-    *("MALLOC_", "ASAN_OPTIONS", "PYTHONMALLOC", "PYTHONDEVMODE", "PYTHONTRACEMALLOC"),
-)
+from gpubench.worker.inspection import Watched, digest, inspect
+from gpubench.worker.variables import recorded
 
 
 def main() -> None:
@@ -67,7 +68,8 @@ class Worker:
         workload: Any = import_module(f"{start.package}.{start.workload_module}")
         if start.given_file is not None:
             workload = _verification(start).Given(workload, start.case, start.given_file)
-        with strategy.training(start.case, start.place, workload) as training:
+        watched = Watched(workload)
+        with strategy.training(start.case, start.place, watched) as training:
             self.channel.send(
                 Built(
                     world_size=training.world_size(),
@@ -76,7 +78,7 @@ class Worker:
                     macs=training.macs() if training.macs else None,
                 )
             )
-            last, finish = self.rounds(training, device)
+            last, finish = self.rounds(training, device, watched)
             self.phase = "stop"
             peak_bytes, peak_of = device.peak_memory()
             loss = None if last is None else training.loss(last)
@@ -95,7 +97,7 @@ class Worker:
             )
         return finish
 
-    def rounds(self, training: Training, device: ModuleType) -> tuple[Any, Finish]:
+    def rounds(self, training: Training, device: ModuleType, watched: Watched) -> tuple[Any, Finish]:
         """Run rounds on order, and return what the last step returned, and the order to finish.
 
         The clock is read with the devices idle at both edges. The harness sends an order to all ranks only once all
@@ -108,6 +110,9 @@ class Worker:
         while not isinstance(order := self.channel.receive(), Finish):
             if order is None:
                 _exit(1)  # the harness has gone
+            if isinstance(order, Inspect):
+                self.channel.send(inspect(training, device, watched, order.types))
+                continue
             assert isinstance(order, RunSteps)
             self.phase = order.phase
             start_cpu, start_ns = cpu_seconds(), clock_ns()
@@ -145,8 +150,7 @@ def take_devices(channel: Channel, start: Start) -> ModuleType:
     if place.cores:
         os.sched_setaffinity(0, place.cores)
     load_package(start.package, Path(start.folder))
-    environment = dict(import_module(start.package).FRAMEWORK.environment(place))
-    os.environ.update(environment)
+    os.environ.update(import_module(start.package).FRAMEWORK.environment(place))
     before = time.monotonic()
     device = import_module(f"{start.package}.device")
     device.take(start.case, place)
@@ -155,7 +159,7 @@ def take_devices(channel: Channel, start: Start) -> ModuleType:
             pid=os.getpid(),
             python=sys.version.split()[0] + (" (debug build)" if hasattr(sys, "gettotalrefcount") else ""),
             versions=device.versions(),
-            environment={**_variables_that_matter(), **environment},
+            environment=recorded(os.environ),
             devices=device.observed(place),
             import_seconds=time.monotonic() - before,
         )
@@ -163,22 +167,8 @@ def take_devices(channel: Channel, start: Start) -> ModuleType:
     return device
 
 
-def _variables_that_matter() -> dict[str, str]:
-    """What the user's shell set of the variables that change how a framework runs."""
-    return {name: value for name, value in os.environ.items() if name.startswith(VARIABLES)}
-
-
 def _verification(start: Start) -> ModuleType:
     return import_module(f"{start.package}.verification")
-
-
-def digest(replica: list[Any]) -> str:
-    """A fingerprint of one replica's parameters, bit for bit."""
-    sha = hashlib.sha256()
-    for array in replica:
-        sha.update(repr(tuple(array.shape)).encode())
-        sha.update(array.tobytes())
-    return sha.hexdigest()[:16]
 
 
 def _exit(code: int) -> None:

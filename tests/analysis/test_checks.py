@@ -40,6 +40,8 @@ ONE_PROCESS = make_record(make_case("mirrored", 2, framework="tensorflow"), rank
 WIDE = make_record(replace(make_case("mirrored", 2), cores_per_device=4), ranks=1)
 GPUS = make_record(make_case("ddp", 2, device_kind="gpu"))
 ONE_GPU = make_record(make_case(device_kind="gpu"))
+BF16 = make_record(make_case("ddp", 2, precision="bf16"))
+TF32 = make_record(make_case("ddp", 2, device_kind="gpu", precision="tf32"))
 
 
 @pytest.mark.parametrize("record", [TWO, ONE_PROCESS, WIDE, GPUS, make_record()])
@@ -78,6 +80,20 @@ def test_a_launch_that_failed_has_no_number_to_doubt():
         ("loss_not_finite", "severe", observing(TWO, loss_last=None, loss_finite=False)),
         ("loss_not_finite", "severe", observing(TWO, loss_last=float("nan"))),
         ("loss_did_not_fall", "warning", observing(TWO, loss_last=2.3)),
+        ("parameters_did_not_move", "severe", observing(TWO, moving_digests=[["a", "b"], ["c", "b"], ["d", "e"]])),
+        ("parameters_did_not_move", "severe", observing(TWO, moving_digests=[["a", "a"], ["b", "b"], ["b", "b"]])),
+        ("parameters_did_not_move", "severe", observing(TWO, moving_digests=[["a", "a"], ["a", "a"]])),
+        ("precision", "severe", observing(TWO, parameter_types=["float64"])),
+        ("precision", "severe", observing(TWO, input_types=["float16"])),
+        ("precision", "severe", observing(TWO, product_types=["bfloat16", "float32"])),
+        ("precision", "severe", observing(BF16, product_types=["float16"])),
+        ("precision", "severe", observing(BF16, product_types=["float32"])),
+        ("precision", "severe", observing(GPUS, tf32=True)),
+        ("precision", "severe", observing(TF32, tf32=False)),
+        ("precision", "severe", replace(TF32, environment={"NVIDIA_TF32_OVERRIDE": "0"})),
+        ("precision", "severe", replace(TWO, environment={"ONEDNN_DEFAULT_FPMATH_MODE": "BF16"})),
+        ("timing_cost", "warning", replace(TWO, warmup=replace(TWO.warmup, empty_round_seconds=0.003))),
+        ("timing_cost", "severe", replace(TWO, warmup=replace(TWO.warmup, empty_round_seconds=0.2))),
         ("parameters", "severe", observing(TWO, parameters=1)),
         ("no_steady_state", "severe", replace(TWO, warmup=replace(TWO.warmup, steady=False))),
         ("too_many_cores", "severe", with_rounds(TWO, rank_seconds=[2.0, 2.0], rank_cpu_seconds=[2.0, 3.0])),
@@ -106,6 +122,14 @@ def test_each_doubt_is_raised_with_its_severity_and_a_remedy(name, severity, rec
         observing(GPUS, device_ids=["0000:17:00.0", "0000:65:00.0"]),  # PCI addresses say nothing against UUIDs
         observing(TWO, loss_last=None),  # not told, which is not the same as not finite
         observing(TWO, loss_finite=True),
+        observing(TWO, moving_digests=[["a", "a"], ["b", "b"], ["c", "c"]]),
+        observing(TWO, parameter_types=["float32"], input_types=["float32"], product_types=["float32"], tf32=True),
+        observing(BF16, parameter_types=["float32"], input_types=["float32"], product_types=["bfloat16"]),
+        observing(GPUS, product_types=["float32"], tf32=False),
+        observing(TF32, product_types=["float32"], tf32=True),
+        replace(GPUS, environment={"NVIDIA_TF32_OVERRIDE": "0"}),  # fp32 is fp32
+        replace(BF16, environment={"ONEDNN_DEFAULT_FPMATH_MODE": "STRICT"}),
+        replace(TWO, warmup=replace(TWO.warmup, empty_round_seconds=0.0015)),  # of rounds of 2 s
         loaded([[95.0]], [[1.82]]),  # 1.9 s busy, 1.82 s ours: 4 %, which the timer may make
         loaded([[90.0]], [[1.8]], steal=[4.0]),
     ],
@@ -174,6 +198,11 @@ def test_wide_shares_that_were_not_used_are_found():
         ({"TF_ENABLE_ONEDNN_OPTS": "0"}, "warning"),
         ({"XLA_FLAGS": "--xla_gpu_autotune_level=2 --xla_dump_to=/tmp/x"}, "warning"),
         ({"NCCL_P2P_DISABLE": "1", "CUDA_LAUNCH_BLOCKING": "1"}, "severe"),
+        ({"ONEDNN_MAX_CPU_ISA": "SSE41", "ATEN_CPU_CAPABILITY": "default"}, "warning"),
+        ({"MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "MKL_DEBUG_CPU_TYPE": "5"}, "warning"),
+        ({"OPENBLAS_CORETYPE": "Haswell"}, "warning"),
+        ({"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}, "warning"),
+        ({"ONEDNN_VERBOSE": "all"}, "severe"),
     ],
 )
 def test_variables_that_slow_a_framework_down_are_named_with_what_they_do(environment, severity):
@@ -190,6 +219,7 @@ def test_variables_that_slow_a_framework_down_are_named_with_what_they_do(enviro
         {"CUDA_LAUNCH_BLOCKING": "0", "NCCL_P2P_DISABLE": "", "PYTHONDEVMODE": "off"},
         {"TORCH_DISTRIBUTED_DEBUG": "INFO", "NCCL_DEBUG": "WARN", "TF_CPP_MIN_LOG_LEVEL": "2"},
         {"OMP_NUM_THREADS": "1", "TF_CPP_MAX_VLOG_LEVEL": "0", "TF_ENABLE_ONEDNN_OPTS": "1", "LD_PRELOAD": ""},
+        {"ONEDNN_MAX_CPU_ISA": "DEFAULT", "ONEDNN_VERBOSE": "0", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "100"},
         {"MXNET_ENGINE_TYPE": "ThreadedEnginePerDevice", "XLA_FLAGS": "--xla_gpu_autotune_level=2"},
     ],
 )

@@ -21,7 +21,7 @@ from gpubench.frameworks.mxnet.compat import mx
 from gpubench.spec.case import Case, Device, Place
 from gpubench.spec.messages import MESSAGE_FD_VARIABLE, Finish, RunSteps, Start, from_line, to_line
 from gpubench.spec.workload import WORKLOADS
-from gpubench.worker.loop import digest
+from gpubench.worker.inspection import digest
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = {"mlp": 256, "resnet20": 8, "resnet50": 2}

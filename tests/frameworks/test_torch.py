@@ -15,7 +15,7 @@ import torch.multiprocessing as mp
 from gpubench.frameworks.torch import FRAMEWORK, data_parallel, ddp, device, single
 from gpubench.spec.case import Case, Device, Place
 from gpubench.spec.workload import WORKLOADS
-from gpubench.worker.loop import digest
+from gpubench.worker.inspection import digest
 
 SAMPLES = {"mlp": 256, "resnet20": 8, "resnet50": 2}
 NEEDS_GPUS = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs 2 GPUs; PyTorch finds fewer")

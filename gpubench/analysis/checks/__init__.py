@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpubench.analysis.checks import environment, gpu, host, work
+from gpubench.analysis.checks import environment, gpu, host, precision, timing, work
 from gpubench.analysis.checks.limits import EFFICIENCY_LIMIT, IMBALANCE_LIMIT, NOISE_LIMIT
 from gpubench.spec.record import Check, RunRecord
 
@@ -25,6 +25,7 @@ __all__ = ["CONDITIONS", "EFFICIENCY_LIMIT", "IMBALANCE_LIMIT", "NOISE_LIMIT", "
 CONDITIONS = frozenset(
     {
         "no_steady_state",
+        "timing_cost",
         "foreign_load",
         "stolen_time",
         "cpu_throttled",
@@ -43,7 +44,12 @@ def doubts(record: RunRecord) -> list[Check]:
     """The doubts about one launch that ended well; one that did not has no number to doubt."""
     if record.outcome.status != "ok":
         return []
-    return [check for group in (work, host, environment, gpu) for doubt in group.DOUBTS for check in doubt(record)]
+    return [
+        check
+        for group in (work, precision, timing, host, environment, gpu)
+        for doubt in group.DOUBTS
+        for check in doubt(record)
+    ]
 
 
 def worst(checks: Iterable[Check]) -> Check | None:

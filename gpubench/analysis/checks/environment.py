@@ -21,6 +21,8 @@ class Harm:
 
 _ON = "(?!(0|false|off|no)$).+"  # set to anything but "no"
 _OFF = "0|false|off|no"
+_LOGS = "(?!(0|none)$).+"
+_OLDER = "(?!(default|all)$).+"  # the highest set of instructions that is named
 _SANITIZER = r".*(lib[atlm]san|libubsan|vgpreload|libefence|libduma).*"
 
 # Severe: each step, kernel or exchange does something that training does not. Warning: slower kernels or paths, which
@@ -46,6 +48,26 @@ HARMS = (
     Harm("MXNET_ENFORCE_DETERMINISM", _ON, "warning", "slower, deterministic kernels"),
     Harm("MXNET_CUDNN_AUTOTUNE_DEFAULT", _OFF, "warning", "convolutions are not tuned"),
     Harm("MKL_VERBOSE", _ON, "severe", "MKL logs every call"),
+    Harm("MKL_ENABLE_INSTRUCTIONS", ".+", "warning", "MKL leaves out newer instructions of the CPU"),
+    Harm("MKL_DEBUG_CPU_TYPE", ".+", "warning", "MKL takes the kernels of another CPU"),
+    Harm("MKL_CBWR", "(?!(auto|off)$).+", "warning", "MKL takes kernels that give the same bits on every CPU"),
+    Harm("MKL_DISABLE_FAST_MM", _ON, "warning", "MKL allocates anew for every call"),
+    Harm("ONEDNN_VERBOSE", _LOGS, "severe", "oneDNN logs every operation"),
+    Harm("DNNL_VERBOSE", _LOGS, "severe", "oneDNN logs every operation"),
+    Harm("MKLDNN_VERBOSE", _LOGS, "severe", "oneDNN logs every operation"),
+    Harm("ONEDNN_MAX_CPU_ISA", _OLDER, "warning", "oneDNN leaves out newer instructions of the CPU"),
+    Harm("DNNL_MAX_CPU_ISA", _OLDER, "warning", "oneDNN leaves out newer instructions of the CPU"),
+    Harm("ATEN_CPU_CAPABILITY", ".+", "warning", "PyTorch's own kernels leave out newer instructions of the CPU"),
+    Harm("OPENBLAS_CORETYPE", ".+", "warning", "OpenBLAS takes the kernels that are named, not those of this CPU"),
+    Harm("TF_DISABLE_JIT_KERNELS", _ON, "warning", "TensorFlow leaves out compiled kernels"),
+    Harm("TF_CUDNN_USE_AUTOTUNE", _OFF, "warning", "convolutions are not tuned"),
+    Harm("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "(?!100$).+", "warning", "only a part of each GPU may be used"),
+    Harm("CUDA_FORCE_PTX_JIT", _ON, "warning", "kernels that are made for this GPU are left out"),
+    Harm("GOMP_DEBUG", _ON, "warning", "the thread library logs what it does"),
+    Harm("MALLOC_PERTURB_", "(?!0$).+", "warning", "the allocator fills all memory that it gives"),
+    Harm("MALLOC_CHECK_", "(?!0$).+", "warning", "the allocator checks its memory"),
+    Harm("LD_DEBUG", ".+", "severe", "the loader logs every symbol"),
+    Harm("KINETO_USE_DAEMON", _ON, "warning", "PyTorch's profiler may be started from outside"),
     Harm("LD_PRELOAD", _SANITIZER, "severe", "a memory checker is loaded into the process"),
     Harm("LD_PRELOAD", ".+", "warning", "a library is put before all others"),
     Harm("PYTHONMALLOC", ".*debug", "warning", "Python checks its memory"),

@@ -42,3 +42,6 @@ ENERGY_MARGIN = 0.20
 # their driver names: 2520 of 3105 MHz is the boost clock of an RTX 4090.
 CLOCK_HELD = 0.75
 BUSY_PERCENT = 90.0
+
+# What a round without steps takes, against a round: as much as launches may differ by noise.
+TIMING_COST_SEVERE = 0.05

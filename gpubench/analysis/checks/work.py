@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 
 from gpubench.analysis.checks.limits import BUSY_MARGIN, LOAD_WARNING, WINDOW_MARGIN
 from gpubench.analysis.load import mean_load, round_loads
@@ -81,6 +82,22 @@ def _replicas(record: RunRecord) -> Iterator[Check]:
             message="the replicas hold different parameters at the end",
             remedy="gradients were not exchanged, so this is not data-parallel training; check the all-reduce",
         )
+
+
+def _movement(record: RunRecord) -> Iterator[Check]:
+    """Training moves parameters, in the last round too. A step that stops to train goes on at a price that is not."""
+    held = record.observed.moving_digests or []
+    for index, (before, after) in enumerate(pairwise(held)):
+        still = [str(rank) for rank, (one, two) in enumerate(zip(before, after, strict=False)) if one == two]
+        if still:
+            when = "over the rounds before the last" if index < len(held) - 2 else "in the last round"
+            yield Check(
+                name="parameters_did_not_move",
+                severity="severe",
+                message=f"{record.case.strategy} left the parameters of rank {', '.join(still)} as they were {when}",
+                remedy="the strategy stopped working: see what its step does, and when the optimizer updates",
+            )
+            return
 
 
 def _loss(record: RunRecord) -> Iterator[Check]:
@@ -192,6 +209,7 @@ DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
     _samples,
     _time,
     _replicas,
+    _movement,
     _loss,
     _parameters,
     _busy_cores,

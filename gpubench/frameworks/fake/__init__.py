@@ -6,6 +6,8 @@ It also dies, hangs, runs out of memory and floods its log on request. `GPUBENCH
     first_step_seconds, warm_up_steps and warm_up_factor, jitter [factors, repeated],
     communication_seconds (added where there is more than one device),
     loss [values, the last one repeats], world_size, drift (replicas differ), parameters,
+    parameter_type, product_types ["float32"],
+    lazy {"after_steps": 20, "step_seconds": 0.001} (steps from there on take that, and update nothing),
     refuse_variables [names that must not reach the worker],
     real_time (steps really take their time, on the node's clock),
     misbehave {"rank": 1, "phase": "step", "after_steps": 3, "how": "die"}, phase being start, build, step or stop

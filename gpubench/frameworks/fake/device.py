@@ -46,6 +46,10 @@ def wait(result: object) -> None:
     pass
 
 
+def product_types(step: object, watched: object) -> set[str]:
+    return set(BEHAVIOUR.get("product_types", ["float32"]))
+
+
 def observed(place: Place) -> list[str]:
     return [device.id for device in place.devices]
 

@@ -17,10 +17,13 @@ def training(case: Case, place: Place, workload: ModuleType) -> Iterator[Trainin
     misbehave(place, "build", 0)
     if case.per_device_batch > BEHAVIOUR.get("largest_batch", case.per_device_batch):
         raise RuntimeError("fake memory is full")
-    steps = count()
+    steps, updates = count(), 0
 
     def step() -> float:
+        nonlocal updates
         index = next(steps)
+        if not is_lazy(index):
+            updates += 1
         misbehave(place, "step", index)
         advance(step_seconds(index, place, case))
         losses: list[float] = BEHAVIOUR.get("loss", [2.3, 2.2, 2.1])
@@ -30,14 +33,22 @@ def training(case: Case, place: Place, workload: ModuleType) -> Iterator[Trainin
         step=step,
         loss=float,
         world_size=lambda: BEHAVIOUR.get("world_size", case.n_devices),
-        replicas=lambda: [workload.model(case, place.rank + i) for i in range(len(place.devices))],
+        replicas=lambda: [workload.model(case, place.rank + i, updates) for i in range(len(place.devices))],
         samples_per_step=case.per_device_batch * len(place.devices),
     )
     misbehave(place, "stop", 0)
 
 
+def is_lazy(index: int) -> bool:
+    lazy = BEHAVIOUR.get("lazy")
+    return lazy is not None and index >= lazy["after_steps"]
+
+
 def step_seconds(index: int, place: Place, case: Case) -> float:
     """How long a step takes: known beforehand, so that every figure made of it can be worked out by hand."""
+    if is_lazy(index):
+        lazy_seconds: float = BEHAVIOUR["lazy"]["step_seconds"]
+        return lazy_seconds
     seconds: float = BEHAVIOUR.get("step_seconds", 0.1) + BEHAVIOUR.get("sample_seconds", 0.0) * case.per_device_batch
     seconds *= BEHAVIOUR.get("per_rank_factor", {}).get(str(place.rank), 1.0)
     if index < BEHAVIOUR.get("warm_up_steps", 0):

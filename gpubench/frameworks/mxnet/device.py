@@ -1,5 +1,6 @@
 """MXNet's devices (it calls them contexts): take this process's own, wait for them, say what they are."""
 
+import json
 import os
 import resource
 
@@ -37,6 +38,42 @@ def parameters_of(model: gluon.Block, context: mx.Context) -> list[np.ndarray]:
     """The trainable parameters as host arrays, in the order of the layers, as they are on one device."""
     trainable = [p for p in model.collect_params().values() if p.grad_req != "null"]  # null: running statistics
     return [parameter.data(context).asnumpy() for parameter in trainable]
+
+
+PRODUCTS = {"FullyConnected", "Convolution", "Deconvolution", "dot", "batch_dot", "RNN"}
+
+
+def product_types(step, watched) -> set[str] | None:
+    """The types that matrix products and convolutions take in the graphs into which models were hybridized.
+
+    MXNet infers each from the types of parameters and inputs, as it does to run the graph. None where there is no
+    graph: a model that is not hybridized, or has not run yet. No step is run for it.
+    """
+    found = set()
+    for model in watched.models:
+        if getattr(model, "_cached_graph", None):
+            for input_type in watched.input_types:
+                found |= types_in_graph(model, input_type)
+    return found or None
+
+
+def types_in_graph(model: gluon.HybridBlock, input_type: str) -> set[str]:
+    inputs, output = model._cached_graph
+    inside = output.get_internals()
+    types = {name: parameter.dtype for name, parameter in model.collect_params().items()}
+    types |= {symbol.name: input_type for symbol in inputs}
+    _, of_outputs, _ = inside.infer_type(**{name: types[name] for name in inside.list_inputs()})
+    operations = {node["name"]: node["op"] for node in json.loads(inside.tojson())["nodes"]}
+    return {
+        np.dtype(kind).name
+        for output, kind in zip(inside.list_outputs(), of_outputs, strict=True)
+        if operations.get(output.removesuffix("_output")) in PRODUCTS
+    }
+
+
+def tf32() -> bool:
+    """Whether float32 may be rounded to TF32 where a GPU multiplies it: cuDNN 8 does, unless it is told not to."""
+    return os.environ.get("NVIDIA_TF32_OVERRIDE") != "0"
 
 
 def observed(place: Place) -> list[str]:

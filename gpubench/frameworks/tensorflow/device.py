@@ -7,6 +7,7 @@ import uuid
 
 import keras
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from gpubench.spec.case import Case, Place, share_id
 
@@ -68,6 +69,25 @@ def mirrors_of(model: keras.Model, strategy: tf.distribute.Strategy) -> list[lis
     """The trainable parameters as host arrays, in the order of the layers, for each replica."""
     mirrors = [strategy.experimental_local_results(variable.value) for variable in model.trainable_variables]
     return [[copy.numpy() for copy in replica] for replica in zip(*mirrors, strict=True)]
+
+
+PRODUCTS = ("MatMul", "BatchMatMul", "Conv", "DepthwiseConv", "Einsum")  # how the operations that multiply begin
+
+
+def product_types(step, watched) -> set[str] | None:
+    """The types that matrix products and convolutions take in the functions that TensorFlow has traced so far.
+
+    None where no function was traced. No step is run for it.
+    """
+    traced = context.context()
+    functions = [traced.get_function_def(name) for name in traced.list_function_names()]
+    nodes = [node for function in functions for node in function.node_def if node.op.lstrip("_").startswith(PRODUCTS)]
+    return {tf.as_dtype(node.attr["T"].type).name for node in nodes} or None
+
+
+def tf32() -> bool:
+    """Whether float32 may be rounded to TF32 where a GPU multiplies it."""
+    return tf.config.experimental.tensor_float_32_execution_enabled()
 
 
 def observed(place: Place) -> list[str]:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from gpubench.frameworks.torch.device import autocast, devices, parameters_of
+from gpubench.frameworks.torch.device import Autocast, autocast, devices, parameters_of
 from gpubench.spec.framework import Training
 
 
@@ -15,7 +15,7 @@ def training(case, place, workload):
     torch.manual_seed(case.seed)
     device = devices(place)[0]
     model = workload.model().to(device)
-    parallel = nn.DataParallel(model, device_ids=devices(place))
+    parallel = nn.DataParallel(Autocast(model, case, device), device_ids=devices(place))
     optimizer = workload.optimizer(model.parameters())
     inputs, labels_N = workload.batch(case.global_batch, device, seed=case.seed)
 

@@ -3,10 +3,14 @@
 import contextlib
 import os
 import resource
+import threading
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from gpubench.spec.case import Case, Place, share_id
 
@@ -55,9 +59,66 @@ def autocast(case: Case, device: torch.device) -> contextlib.AbstractContextMana
     return contextlib.nullcontext()
 
 
-def parameters_of(model: torch.nn.Module) -> list:
+class Autocast(nn.Module):
+    """The model with `autocast` inside its forward pass, where the threads of nn.DataParallel find it.
+
+    They take over from their caller that autocast is on, but not its type, and would run float16.
+    """
+
+    def __init__(self, model: nn.Module, case: Case, device: torch.device) -> None:
+        super().__init__()
+        self.model = model
+        self.autocast = lambda: autocast(case, device)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        with self.autocast():
+            return self.model(inputs)
+
+
+def parameters_of(model: nn.Module) -> list:
     """The trainable parameters as host arrays, in the order of the layers."""
     return [parameter.detach().cpu().numpy() for parameter in model.parameters()]
+
+
+def product_types(step, watched) -> set[str]:
+    """The types that matrix products and convolutions take in one step, forward and backward, in all its threads."""
+    seen = set()
+    run = threading.Thread.run
+
+    def watched_run(thread):
+        with TypesOfProducts(seen):  # the mode is of one thread; nn.DataParallel starts one a device
+            run(thread)
+
+    threading.Thread.run = watched_run
+    try:
+        with TypesOfProducts(seen):
+            wait(step())
+    finally:
+        threading.Thread.run = run
+    return seen
+
+
+class TypesOfProducts(TorchDispatchMode):
+    """Sees each operation as it reaches its device, after autocast; PyTorch's FLOP counter knows what multiplies."""
+
+    def __init__(self, seen: set[str]) -> None:
+        super().__init__()
+        self.seen = seen
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        if operation._overloadpacket in flop_registry:
+            arrays = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.is_floating_point()]
+            self.seen |= {str(array.dtype).removeprefix("torch.") for array in arrays}
+        return operation(*args, **(kwargs or {}))
+
+
+def tf32() -> bool:
+    """Whether float32 may be rounded to TF32 where a GPU multiplies it."""
+    return torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32
+
+
+def cpu_capability() -> str:
+    return torch.backends.cpu.get_cpu_capability()
 
 
 def observed(place: Place) -> list[str]:

@@ -30,6 +30,7 @@ WORKER = Path(gpubench.__file__).parent / "worker" / "__main__.py"
 SETTLE_SECONDS = 1.0  # after one rank failed: time for the others' last words, which tell who was first
 END_SECONDS = 10.0  # after SIGKILL; a process that hangs within a driver may never end
 LONGEST_LINE = 1 << 20
+LONGEST_WAIT = 3600.0  # seconds at a time: the kernel refuses waits of months
 
 
 @contextlib.contextmanager
@@ -224,7 +225,7 @@ class LocalGang:
                 if failed_at is not None and (now >= failed_at + SETTLE_SECONDS or self._all_ended()):
                     raise GangError(judge([rank.ending() for rank in self.ranks], phase))
                 until = deadline if failed_at is None else failed_at + SETTLE_SECONDS
-                for key, _ in selector.select(max(0.0, until - now)):
+                for key, _ in selector.select(min(max(0.0, until - now), LONGEST_WAIT)):
                     rank = key.data
                     try:
                         open_still = rank.read() if key.fd == rank.messages else True
@@ -248,7 +249,7 @@ class LocalGang:
         deadline = time.monotonic() + seconds
         for rank in self.ranks:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                rank.process.wait(max(0.0, deadline - time.monotonic()))
+                rank.process.wait(min(max(0.0, deadline - time.monotonic()), LONGEST_WAIT))
 
     def end(self) -> None:
         """End every process of the gang, and take its scratch folder away."""

@@ -10,10 +10,11 @@ from gpubench.spec.workload import WORKLOADS
 
 
 class Parameters:
-    """As much of an array as the worker asks for: a size, a shape and bytes."""
+    """As much of an array as the worker asks for: a size, a shape, a type and bytes."""
 
     def __init__(self, size: int, values: bytes) -> None:
         self.size = size
+        self.dtype = BEHAVIOUR.get("parameter_type", "float32")
         self.shape = (size,)
         self._values = values
 
@@ -21,6 +22,8 @@ class Parameters:
         return self._values
 
 
-def model(case: Case, replica: int) -> list[Any]:
+def model(case: Case, replica: int, updates: int) -> list[Any]:
+    """The parameters after so many updates: others after each."""
     drift = replica if BEHAVIOUR.get("drift") else 0
-    return [Parameters(BEHAVIOUR.get("parameters", WORKLOADS[case.workload].parameters), bytes([drift]))]
+    size = BEHAVIOUR.get("parameters", WORKLOADS[case.workload].parameters)
+    return [Parameters(size, f"{drift} {updates}".encode())]
