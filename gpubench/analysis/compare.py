@@ -197,14 +197,15 @@ def _reason(kind: Kind, interval: Interval | None, ratio: float, reference: Case
         return f"{fewest} launch{'es' if fewest != 1 else ''} give no interval; it takes {stats.FEWEST_LAUNCHES}"
     if kind != "not_resolved":
         return ""
+    spans = f"about {ratio:.3g} times as fast, but {interval.low:.3g} to {interval.high:.3g} cannot be excluded"
     noises = [stats.noise(summary.launches) or 0.0 for summary in (reference, other)]
     edges = (1 / (1 + MARGIN), 1 + MARGIN)
     distance = min(abs(math.log(ratio / edge)) for edge in edges)
     needed = stats.launches_needed(math.hypot(*noises), distance) if distance else None
     if needed is None:
-        return "launches differ too much for more of them to settle it"
+        return f"{spans}; launches differ too much for more of them to settle it"
     needed = max(needed, 1 + min(len(reference.launches), len(other.launches)))
-    return f"about {needed} launches on each side would settle it at this noise"
+    return f"{spans}; about {needed} launches on each side would settle it at this noise"
 
 
 def same_launches(reference: CaseSummary, other: CaseSummary) -> bool:

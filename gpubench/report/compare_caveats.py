@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpubench.analysis import draws
 from gpubench.analysis.study import Study
+from gpubench.report import compare_words
 from gpubench.report.words import clean
 
 MANY = 10  # comparisons, from which on one wrong interval among them is to be expected
@@ -33,6 +35,16 @@ def caveats(study: Study) -> list[str]:
     if len(set(precisions.values())) > 1:
         each = "; ".join(f"{name}: {used}" for name, used in precisions.items())
         told.append(f"The mix is done in other precision on one machine than on another ({each}).")
+    told += [
+        f"{part.withheld[0].case.id} on {total.side.name} has no number ({part.withheld[0].no_number}), so it was left "
+        f"out where {part.work} was chosen from the cases that fit."
+        for total in study.totals
+        for part in total.parts
+        if part.summary and part.withheld
+    ]
+    told += [compare_words.use_contradiction(total) for total in study.totals if total.contradicts]
+    if any(price.purchase for price in study.prices.values()):
+        told.append("A bought machine's electricity is that of the training: what it takes while idle is not in it.")
     if any(parts.fitting > 1 for total in study.totals for parts in total.parts):
         told.append("Where several cases fit a line of the mix, the fastest on that machine was taken; it is named.")
     judged = sum(pair.interval is not None for pair in study.comparison.pairs)
@@ -64,7 +76,7 @@ def _verification_caveats(study: Study) -> Iterator[str]:
 
 def _energy_caveats(study: Study) -> Iterator[str]:
     stated = [name for name, price in study.prices.items() if price.power_watts is not None]
-    measured = [s.name for s in study.comparison.sides if any(c.joules_per_sample is not None for c in s.summaries)]
+    measured = [s.name for s in study.comparison.sides if any(draws.energy(c).value for c in s.summaries)]
     measured = [name for name in measured if name not in stated]
     if stated and measured:
         yield (

@@ -1,16 +1,18 @@
-"""The comparison as one HTML page to bring to a meeting: the verdict, plots, cases, what differs, caveats; and in the
-appendix every input and formula. It loads nothing, runs no script, and prints on paper.
+"""The comparison as one HTML page to bring to a meeting: a short table and one sentence, plots, cases, what differs,
+caveats; and in the appendix every input and formula. It loads nothing, runs no script, and prints on paper.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from gpubench import __version__
+from gpubench.analysis.mix import HOURS_PER_MONTH
 from gpubench.analysis.study import BreakEven, Study
-from gpubench.report import compare_caveats, compare_plots, compare_tables, compare_words, page, plots
+from gpubench.report import compare_caveats, compare_plots, compare_summary, compare_tables, compare_words, page, plots
 from gpubench.report.words import clean, figure, title
 from gpubench.spec.record import RunRecord
 
@@ -58,7 +60,10 @@ def render(study: Study, sources: Mapping[str, Source]) -> str:
             style=style,
             title=title(study.summaries),
             unit=lambda column: compare_tables.unit(column, study),
-            verdict=compare_words.verdict(study),
+            headline=compare_summary.headline(study),
+            summary=compare_summary.summary(study),
+            details=compare_words.details(study),
+            made_on=f"{datetime.now().astimezone():%Y-%m-%d}",
             version=__version__,
         )
     )
@@ -84,22 +89,22 @@ def _break_even(each: BreakEven) -> tuple[str, ...]:
     what = each.summary.case.id if each.summary else "the mix"
     names = (clean(each.bought.name), clean(each.rented.name), clean(what))
     if each.months is not None:
-        when = f"{compare_words.estimate(each.months)} months" if each.months.value else each.months.reason
-        return (*names, when, _in_life(each.months.value, each.lifetime_hours / 730, "months"))
-    assert each.samples is not None
-    assert each.hours is not None
-    if each.samples.value is None:
-        return (*names, each.samples.reason, "")
-    when = f"{compare_words.count(each.samples.value)} samples, {compare_words.estimate(each.hours)} hours of use"
-    return (*names, when, _in_life(each.hours.value, each.lifetime_hours, "hours"))
-
-
-def _in_life(value: float | None, life: float, unit: str) -> str:
-    if value is None:
-        return ""
-    if value > life:
-        return f"later than its lifetime of {figure(life)} {unit}"
-    return f"{figure(100 * value / life, 2)} % of its lifetime of {figure(life)} {unit}"
+        known, reason, value = each.months.value, each.months.reason, f"{compare_words.estimate(each.months)} months"
+        life, unit = each.lifetime_hours / HOURS_PER_MONTH, "months of its lifetime"
+    else:
+        assert each.samples is not None
+        assert each.hours is not None
+        known, reason = each.hours.value, each.samples.reason
+        value = f"{compare_words.count(each.samples.value)} samples, {compare_words.estimate(each.hours)} hours of use"
+        life, unit = each.use_hours, "hours of use in its lifetime, as stated"
+    if known is None:
+        return (*names, clean(reason), "")
+    verdict = {
+        "within": f"{figure(100 * known / life, 2)} % of the {life:,.5g} {unit}",
+        "later": f"later than the {life:,.5g} {unit}: buying does not pay",
+        "not_resolved": f"not resolved against the {life:,.5g} {unit}",
+    }
+    return (*names, value, verdict[each.pays])
 
 
 def _records(study: Study, name: str) -> list[RunRecord]:

@@ -16,10 +16,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from gpubench.analysis.draws import Estimate
+from gpubench.analysis.draws import Estimate, combined
 from gpubench.analysis.study import Row, Study
 from gpubench.analysis.verdict import MARGIN
 from gpubench.report.plots import MARKERS, image_bytes, short, style
+from gpubench.report.units import scale_of
 from gpubench.report.words import figure, title
 
 LOG_FROM = 3.0  # where the largest ratio is so many times the smallest
@@ -89,8 +90,11 @@ def pareto_figure(study: Study, workload: str) -> Figure | None:
     """
     panels: list[tuple[str, Callable[[Row], Estimate]]] = []
     groups = [group for group in study.groups if group[0].summary.case.workload == workload]
+    ways = {_way(row) for group in groups for row in group} - {""}
     if _comparable(groups, _cost):
-        panels.append((f"{study.currency} per million samples", _cost))
+        scale = scale_of(_cost(row) for group in groups for row in group)
+        label = f"{study.currency} per {scale.name} samples, {ways_in_words(ways)}"
+        panels.append((label, lambda row: combined(lambda cost: cost * scale.per_million, _cost(row))))
     if _comparable(groups, lambda row: row.joules_per_sample):
         panels.append(("joules per sample", lambda row: row.joules_per_sample))
     if not panels:
@@ -101,7 +105,7 @@ def pareto_figure(study: Study, workload: str) -> Figure | None:
         FigureCanvasAgg(drawn)
         for axes, (label, value) in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             for group in groups:
-                _pareto(axes, group, value, looks)
+                _pareto(axes, group, value, looks, hollow=len(ways) > 1 and label.startswith(f"{study.currency} per"))
             axes.set(xlabel=label, ylabel="samples/s")
             _log_axes(axes)
             sns.despine(ax=axes)
@@ -124,7 +128,10 @@ def _ratio(axes: Axes, y: int, row: Row, look: dict[str, Any]) -> None:
     axes.plot([pair.ratio], [y], **look, markersize=7, markerfacecolor=face, linestyle="none")
 
 
-def _pareto(axes: Axes, group: Sequence[Row], value: Callable[[Row], Estimate], looks: dict[str, Any]) -> None:
+def _pareto(
+    axes: Axes, group: Sequence[Row], value: Callable[[Row], Estimate], looks: dict[str, Any], *, hollow: bool
+) -> None:
+    """`hollow` is whether rented machines are drawn so."""
     points: list[tuple[float, float]] = []
     for row in group:
         x, y, look = value(row).value, row.summary.samples_per_second, looks[row.side.name]
@@ -135,7 +142,9 @@ def _pareto(axes: Axes, group: Sequence[Row], value: Callable[[Row], Estimate], 
             axes.hlines(y, interval.low, interval.high, color=look["color"], linewidth=1.5)
         if rate is not None:
             axes.vlines(x, rate.low, rate.high, color=look["color"], linewidth=1.5)
-        axes.plot([x], [y], **look, markersize=7, markeredgecolor="white", linestyle="none")
+        is_hollow = hollow and _way(row) == "rented"
+        face: dict[str, Any] = {"markerfacecolor": "white"} if is_hollow else {"markeredgecolor": "white"}
+        axes.plot([x], [y], **look, markersize=7, **face, linestyle="none")
         points.append((x, y))
     if points:
         axes.plot(*zip(*points, strict=True), color="0.6", linewidth=0.8, zorder=1)
@@ -152,6 +161,23 @@ def _comparable(groups: Sequence[Sequence[Row]], value: Callable[[Row], Estimate
 def _cost(row: Row) -> Estimate:
     known = [each for each in (row.bought_per_million, row.rented_per_million) if each.value is not None]
     return min(known, key=lambda each: each.value or 0.0, default=row.bought_per_million)
+
+
+def _way(row: Row) -> str:
+    """Which of the two the cost of a row is: the cheaper; nothing where it has none."""
+    cost = _cost(row)
+    if cost.value is None:
+        return ""
+    return "bought" if cost is row.bought_per_million else "rented"
+
+
+def ways_in_words(ways: set[str]) -> str:
+    """How the machines of a plot are paid for, for its axis."""
+    if ways == {"rented"}:
+        return "rented"
+    if ways == {"bought"}:
+        return "bought at the stated use"
+    return "hollow: rented,\nfilled: bought at the stated use (of the two, the cheaper)"
 
 
 def _looks(study: Study) -> dict[str, dict[str, Any]]:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpubench.analysis.draws import Estimate
+from gpubench.analysis.draws import Estimate, combined
 from gpubench.analysis.stats import Interval
 from gpubench.analysis.study import BreakEven, Row, Study
-from gpubench.report.compare_words import estimate, factor_rows, pair_reason, pair_word, verdict, with_interval
+from gpubench.report import compare_summary
+from gpubench.report.compare_summary import headline, measured
+from gpubench.report.compare_words import details, estimate, factor_rows, pair_reason, pair_word, with_interval
+from gpubench.report.units import Scale, joules, money_estimate, per_samples, percent, ranged, scale_of, span
 from gpubench.report.words import DASH, clean, figure, fixed, title
 
 if TYPE_CHECKING:
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Value = str | int | float | None
+Group = tuple[Row, ...]
+Cell = Callable[[Row, Group], str]
 
 
 @dataclass(frozen=True)
@@ -27,14 +32,28 @@ class Column:
     """
 
     name: str
-    text: Callable[[Row], str]
-    short: Callable[[Row], str]
+    text: Cell
+    short: Cell
     unit: str = ""
     is_number: bool = True
 
 
-def _estimated(name: str, get: Callable[[Row], Estimate], unit: str) -> Column:
-    return Column(name, lambda row: estimate(get(row)), lambda row: figure(get(row).value), unit)
+def _plain(name: str, text: Callable[[Row], str], short: Callable[[Row], str], is_number: bool = True) -> Column:
+    return Column(name, lambda row, group: text(row), lambda row, group: short(row), is_number=is_number)
+
+
+def _cost(name: str, get: Callable[[Row], Estimate], unit: str) -> Column:
+    """For as many samples as make it 1 or more on every machine and either way: the same within a case."""
+
+    def scale(group: Group) -> Scale:
+        return scale_of(each for row in group for each in (row.bought_per_million, row.rented_per_million))
+
+    return Column(
+        name,
+        lambda row, group: per_samples(get(row), scale(group)),
+        lambda row, group: per_samples(Estimate(get(row).value), scale(group)),
+        unit,
+    )
 
 
 def _ratio(row: Row) -> str:
@@ -54,25 +73,33 @@ def _efficiency(row: Row) -> str:
 
 
 COLUMNS = (
-    Column("samples/s", _throughput, lambda row: figure(row.summary.samples_per_second)),
-    Column("ratio", _ratio, _ratio),
-    Column("verdict", _verdict, _verdict, is_number=False),
-    Column("scaling efficiency", _efficiency, _efficiency),
-    _estimated("energy", lambda row: row.joules_per_sample, "J/sample"),
-    _estimated("samples per joule", lambda row: row.samples_per_joule, "1/J"),
-    _estimated("bought", lambda row: row.bought_per_million, "CURRENCY/million"),
-    _estimated("rented", lambda row: row.rented_per_million, "CURRENCY/million"),
+    _plain("samples/s", _throughput, lambda row: figure(row.summary.samples_per_second)),
+    _plain("ratio", _ratio, _ratio),
+    _plain("verdict", _verdict, _verdict, is_number=False),
+    _plain("scaling efficiency", _efficiency, _efficiency),
+    _plain(
+        "energy a sample",
+        lambda row: joules(row.joules_per_sample),
+        lambda row: joules(Estimate(row.joules_per_sample.value)),
+    ),
+    _plain(
+        "samples per joule",
+        lambda row: estimate(row.samples_per_joule),
+        lambda row: figure(row.samples_per_joule.value),
+    ),
+    _cost("bought", lambda row: row.bought_per_million, "CURRENCY at stated use"),
+    _cost("rented", lambda row: row.rented_per_million, "CURRENCY"),
 )
 
 
 # A terminal has room for one kind of figure at a time.
 SPEED = ("samples/s", "ratio", "verdict", "scaling efficiency")
-PRICE = ("energy", "samples per joule", "bought", "rented")
+PRICE = ("energy a sample", "samples per joule", "bought", "rented")
 
 
 def shown(study: Study) -> list[Column]:
-    rows = [row for group in study.groups for row in group]
-    return [column for column in COLUMNS if {column.text(row) for row in rows} != {DASH}]
+    cells = [(row, group) for group in study.groups for row in group]
+    return [column for column in COLUMNS if {column.text(*cell) for cell in cells} != {DASH}]
 
 
 def unit(column: Column, study: Study) -> str:
@@ -90,7 +117,9 @@ def as_dict(study: Study) -> dict[str, Any]:
         "reference": study.comparison.reference.name,
         "sides": [side.name for side in study.comparison.sides],
         "measured_on": title(study.summaries),
-        "verdict": verdict(study),
+        "verdict": headline(study),
+        "details": details(study),
+        "sides_measured": {side.name: measured(side) for side in study.comparison.sides},
         "cases": rows(study),
         "factors": [
             {"side": r.side.name, "kind": r.factor.kind, "factor": r.factor.name, "reference": r.factor.reference}
@@ -104,9 +133,15 @@ def as_dict(study: Study) -> dict[str, Any]:
         "mix": [
             {"side": total.side.name}
             | _ranged("hours_per_month", total.hours)
+            | _ranged("machines_needed", total.machines)
+            | _ranged("use_of_machines", total.use)
+            | {"stated_use": total.stated_use}
             | _ranged("kilowatt_hours_per_month", total.kilowatt_hours)
             | _ranged("cost_per_month_bought", total.bought)
             | _ranged("cost_per_month_rented", total.rented)
+            | _ranged("cost_over_lifetime_bought", over_lifetime(study, total.bought))
+            | _ranged("cost_over_lifetime_rented", over_lifetime(study, total.rented))
+            | {"lifetime_months": study.lifetime_months, "reason": total.hours.reason}
             for total in study.totals
         ],
         "mix_ratios": [
@@ -118,8 +153,8 @@ def as_dict(study: Study) -> dict[str, Any]:
 
 
 def to_rich(study: Study) -> RenderableType:
-    """The verdict, the cases, what differs, what has no counterpart, and the mix."""
-    from rich.console import Group
+    """The cases, what differs, what has no counterpart, the mix; and at the end, where a terminal is read, the sum."""
+    from rich.console import Group as Stack
     from rich.text import Text
 
     parts: list[RenderableType] = [
@@ -142,23 +177,41 @@ def to_rich(study: Study) -> RenderableType:
         parts.append(Text(clean(f"{each.side.name}, {each.summary.case.id}: {each.reason}"), style="dim"))
     if study.totals:
         parts += [Text(), _table(*mix_table(study), numbers=True)]
-    parts += [Text(), Text(verdict(study))]
-    return Group(*parts)
+    parts += [Text(), *(Text(each) for each in details(study))]
+    parts += [Text(), _table(*compare_summary.summary(study)), Text(headline(study), style="bold")]
+    return Stack(*parts)
 
 
 def mix_table(study: Study) -> tuple[list[str], list[list[str]]]:
-    """Heads and cells of the mix's totals; columns without a figure are left out."""
+    """Heads and cells of the mix's totals, a machine a column; rows without a figure are left out."""
     ratios = {each.side.name: each.ratio for each in study.ratios}
-    columns: Mapping[str, list[str]] = {
-        "a month of the mix": [clean(total.side.name) for total in study.totals],
+    months = study.lifetime_months
+    life = f"over {span(months)}" if months else ""
+    currency = study.currency
+    rows: Mapping[str, list[str]] = {
         "hours": [estimate(total.hours) for total in study.totals],
-        "times the first": [estimate(ratios[t.side.name]) if t.side.name in ratios else DASH for t in study.totals],
-        "kWh": [estimate(total.kilowatt_hours) for total in study.totals],
-        f"{study.currency} bought": [estimate(total.bought) for total in study.totals],
-        f"{study.currency} rented": [estimate(total.rented) for total in study.totals],
+        "hours, times the first": [
+            estimate(ratios[t.side.name]) if t.side.name in ratios else DASH for t in study.totals
+        ],
+        "machines needed": [ranged(total.machines, lambda value: fixed(value, 0)) for total in study.totals],
+        "share of their time in use": [percent(total.use.value) for total in study.totals],
+        "the same, as the prices state it": [percent(total.stated_use) for total in study.totals],
+        "energy, kWh": [estimate(total.kilowatt_hours) for total in study.totals],
+        f"bought, {currency}": [money_estimate(total.bought) for total in study.totals],
+        f"rented, {currency}": [money_estimate(total.rented) for total in study.totals],
+        f"bought, {currency} {life}": [money_estimate(over_lifetime(study, t.bought)) for t in study.totals],
+        f"rented, {currency} {life}": [money_estimate(over_lifetime(study, t.rented)) for t in study.totals],
     }
-    known = {head: cells for head, cells in columns.items() if set(cells) != {DASH}}
-    return list(known), [list(cells) for cells in zip(*known.values(), strict=True)]
+    known = [[head, *cells] for head, cells in rows.items() if set(cells) != {DASH}]
+    return ["a month of the mix", *(clean(total.side.name) for total in study.totals)], known
+
+
+def over_lifetime(study: Study, monthly: Estimate) -> Estimate:
+    """A cost a month over the longest lifetime that the prices state, the same for all sides."""
+    months = study.lifetime_months
+    if months is None:
+        return Estimate(None, reason="no machine has a price to buy it, and so no lifetime")
+    return combined(lambda each: each * months, monthly)
 
 
 def _cases(study: Study, names: Sequence[str]) -> list[RenderableType]:
@@ -170,7 +223,7 @@ def _cases(study: Study, names: Sequence[str]) -> list[RenderableType]:
     cells: list[list[str]] = []
     for group in study.groups:
         cells.append([group[0].summary.case.id, *([""] * len(columns))])
-        cells += [[f"  {row.side.name}", *(column.short(row) for column in columns)] for row in group]
+        cells += [[f"  {row.side.name}", *(column.short(row, group) for column in columns)] for row in group]
     return [_table(heads, cells, numbers=True)]
 
 
@@ -224,7 +277,7 @@ def _break_even(each: BreakEven) -> dict[str, Value]:
     for name, value in known.items():
         row |= _ranged(name, value)
     row["reason"] = "; ".join(dict.fromkeys(value.reason for value in known.values() if value.reason))
-    return row | {"lifetime_hours": each.lifetime_hours}
+    return row | {"pays": each.pays, "lifetime_hours": each.lifetime_hours, "use_hours_in_lifetime": each.use_hours}
 
 
 def _ranged(name: str, each: Estimate) -> dict[str, Value]:

@@ -1,4 +1,4 @@
-"""A comparison in plain words: the verdict in one paragraph, what to beware of, what differs."""
+"""A comparison in plain words: what was found, a sentence each, what the terms mean, and what differs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from gpubench.analysis import cost, mix
 from gpubench.analysis.compare import Pair, Side
 from gpubench.analysis.cost import Price
-from gpubench.analysis.draws import DRAWS, Estimate, combined
+from gpubench.analysis.draws import DRAWS, Estimate
 from gpubench.analysis.factors import Factor
-from gpubench.analysis.mix import HOURS_PER_MONTH
+from gpubench.analysis.mix import HOURS_PER_MONTH, Total
 from gpubench.analysis.stats import Interval
-from gpubench.analysis.study import Study
+from gpubench.analysis.study import BreakEven, Study
 from gpubench.analysis.verdict import MARGIN
-from gpubench.report.words import clean, figure, title
+from gpubench.report.units import percent, span
+from gpubench.report.words import clean, figure
 
 WORDS = {
     "faster": "faster",
@@ -47,15 +48,14 @@ def estimate(each: Estimate, digits: int = 3) -> str:
     return with_interval(each.value, each.interval, digits)
 
 
-def verdict(study: Study) -> str:
-    """What a reader should take home, in one paragraph."""
-    told = [f"Measured on {title(study.summaries)}."] if title(study.summaries) else []
+def details(study: Study) -> list[str]:
+    """What was found, a sentence each: how the cases compare, and what the mix takes and costs."""
     reference = study.comparison.reference
+    told: list[str] = []
     for side in study.comparison.sides[1:]:
         pairs = [pair for pair in study.comparison.pairs if pair.side is side]
-        told.append(_side_by_side(reference, side, pairs))
-    told += _mix_sentences(study)
-    return clean(" ".join(told))
+        told += _side_by_side(reference, side, pairs)
+    return [clean(each) for each in (*told, *_mix_sentences(study))]
 
 
 def definitions() -> list[tuple[str, str]]:
@@ -131,30 +131,28 @@ def price_inputs(name: str, price: Price) -> list[tuple[str, str]]:
         rows += [
             ("capital cost", f"{bought.capital_cost:,.2f} {currency}"),
             ("lifetime", f"{bought.lifetime_hours:,.0f} h"),
-            ("utilization", f"{100 * bought.utilization:g} %"),
+            ("utilization, as stated", f"{100 * bought.utilization:g} %"),
             ("power tariff", f"{bought.tariff_per_kwh:g} {currency}/kWh"),
             ("PUE", f"{bought.pue:g}"),
         ]
     if price.rent_per_hour is not None:
-        rows.append(("price per hour", f"{price.rent_per_hour:g} {currency}/h"))
+        rows.append(("price per hour", f"{price.rent_per_hour:,.10g} {currency}/h"))
     if price.power_watts is not None:
         rows.append(("power, stated and not measured", f"{price.power_watts:,.0f} W"))
     return rows
 
 
-def _side_by_side(reference: Side, side: Side, pairs: Sequence[Pair]) -> str:
+def _side_by_side(reference: Side, side: Side, pairs: Sequence[Pair]) -> Iterator[str]:
     if not pairs:
-        return f"{side.name} has no case in common with {reference.name}."
+        yield f"{side.name} has no case in common with {reference.name}."
     same = [pair for pair in pairs if not pair.unlike]
     unlike = [pair for pair in pairs if pair.unlike]
-    told = [*_counted(same, len(same))]
-    sentence = f"{side.name} against {reference.name}: {'; '.join(told)}." if told else ""
+    if same:
+        yield f"{side.name} against {reference.name}: {'; '.join(_counted(same, len(same)))}."
     if unlike:
         names = ", ".join(sorted({name for pair in unlike for name in pair.unlike}))
-        which = _cases(len(unlike))
-        where = f"In {which} the work differs too ({names}), so it is not only the machine"
-        sentence += f" {where}: {side.name} is {'; '.join(_counted(unlike, len(unlike)))}."
-    return sentence.strip()
+        where = f"In {_cases(len(unlike))} the work differs too ({names}), so it is not only the machine"
+        yield f"{where}: {side.name} is {'; '.join(_counted(unlike, len(unlike)))}."
 
 
 def _counted(pairs: Sequence[Pair], total: int) -> Iterator[str]:
@@ -178,41 +176,48 @@ def _mix_sentences(study: Study) -> Iterator[str]:
         if total.hours.value is None:
             yield f"The mix cannot be added up on {total.side.name}: {total.hours.reason}."
     known = [total for total in study.totals if total.hours.value is not None]
-    if known:
-        hours = [f"{figure(total.hours.value)} hours on {total.side.name}" for total in known]
-        yield f"A month of the mix takes {', '.join(hours)}."
     reference = study.comparison.reference.name
     for ratio in study.ratios:
         if ratio.ratio.value is not None:
-            yield f"{ratio.side.name} takes {estimate(ratio.ratio)} times as long as {reference}: {WORDS[ratio.kind]}."
+            yield (
+                f"A month of the mix takes {ratio.side.name} {estimate(ratio.ratio)} times as long as {reference}: "
+                f"{WORDS[ratio.kind]}."
+            )
     for total in known:
-        if total.hours.value is not None and total.hours.value > HOURS_PER_MONTH:
-            yield f"One {total.side.name} is too little for it: a month has {HOURS_PER_MONTH} hours."
-    yield from _cheapest(study)
+        if total.machines.value != 1:
+            yield f"The mix takes {estimate(total.machines)} of {total.side.name}: a month has {HOURS_PER_MONTH} hours."
+        if total.contradicts:
+            yield use_contradiction(total)
+    for total in known:
+        for way, paid in (("bought", total.bought), ("rented", total.rented)):
+            if study.prices and paid.value is None and not paid.reason.startswith("there is no price"):
+                yield f"What the mix costs on {total.side.name} {way} is not known: {paid.reason}."
+    yield from map(break_even_sentence, (each for each in study.break_evens if each.months))
 
 
-def _cheapest(study: Study) -> Iterator[str]:
-    """The cheapest way to have the mix done, and how clearly it is cheaper than the next."""
-    offers = [
-        (f"{total.side.name} {way}", paid)
-        for total in study.totals
-        for way, paid in (("bought", total.bought), ("rented", total.rented))
-        if paid.value is not None
-    ]
-    offers.sort(key=lambda offer: offer[1].value or 0.0)
-    if not offers:
-        return
-    name, paid = offers[0]
-    told = f"The mix costs least on {name}: {figure(paid.value)} {study.currency} a month"
-    if len(offers) > 1 and offers[1][1].value:
-        next_name, next_paid = offers[1]
-        ratio = combined(lambda mine, other: mine / other, paid, next_paid)
-        sure = ratio.interval is not None and ratio.interval.high < 1
-        unsure = "" if sure else ", which the runs do not resolve"
-        told += (
-            f", {estimate(ratio)} times the next, {next_name} with {figure(next_paid.value)} {study.currency}{unsure}"
-        )
-    yield told + "."
+def use_contradiction(total: Total) -> str:
+    """That the use stated in the prices is not the one of the mix, and which figure counts which."""
+    name, way = total.side.name, "less" if (total.use.value or 0.0) < (total.stated_use or 0.0) else "more"
+    return (
+        f"The prices state that {name} trains {percent(total.stated_use)} of its lifetime; the mix keeps it busy "
+        f"{percent(total.use.value)}, which is {way}. What the mix costs counts the mix's own hours; "
+        "what a case costs counts the stated use."
+    )
+
+
+def break_even_sentence(each: BreakEven) -> str:
+    """Whether buying for the mix pays itself back."""
+    assert each.months is not None
+    what = f"Buying {each.bought.name} for the mix rather than renting {each.rented.name}"
+    months, life = f"{estimate(each.months)} months", f"its lifetime of {span(each.lifetime_hours / HOURS_PER_MONTH)}"
+    told = {
+        "within": f"{what} pays after {months}, within {life}.",
+        "later": f"{what} does not pay within {life}: it would take {months}.",
+        "never": f"{what} never pays: the rent is less than the electricity.",
+        "not_resolved": f"{what} pays after about {months}; whether that is within {life} is not resolved.",
+        "no_number": f"{what} cannot be judged: {each.months.reason}.",
+    }
+    return told[each.pays]
 
 
 def _cases(n: int) -> str:

@@ -10,7 +10,7 @@ from gpubench.analysis.draws import Estimate
 from gpubench.report.words import DASH, figure
 
 CENT = 0.01
-Formatter = Callable[[float | None], str]
+PREFIXES = ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ"))
 
 
 @dataclass(frozen=True)
@@ -53,24 +53,31 @@ def money_estimate(each: Estimate) -> str:
     return ranged(each, money)
 
 
+def per_samples(cost_per_million: Estimate, scale: Scale) -> str:
+    """A cost with its interval: '28.6 per billion [26.1, 32.7]'."""
+    return ranged(cost_per_million, lambda value: money(value and value * scale.per_million), f" per {scale.name}")
+
+
 def joules(each: Estimate) -> str:
-    """Energy with its interval, in the SI prefix that suits it: '92.4 µJ', '4.00 J'."""
-    if each.value is None:
-        return DASH
-    size, unit = next(
-        ((size, unit) for size, unit in ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ")) if each.value >= size),
-        (1e-9, "nJ"),
-    )
-    return f"{ranged(each, lambda value: figure(value and value / size))} {unit}"
+    """Energy with its interval, in the SI prefix that suits it: '92.4 µJ [91.0, 93.0]'."""
+    size, unit = next(((size, unit) for size, unit in PREFIXES if each.value and each.value >= size), PREFIXES[-1])
+    return ranged(each, lambda value: figure(value and value / size), f" {unit}")
+
+
+def span(months: float) -> str:
+    """'4 years' or '18 months', of whole years the years."""
+    return f"{months / 12:,g} years" if months > 12 and not months % 12 else f"{months:,.4g} months"
 
 
 def percent(fraction: float | None) -> str:
     return DASH if fraction is None else f"{figure(100 * fraction, 2)} %"
 
 
-def ranged(each: Estimate, text: Formatter) -> str:
-    """'1.23 [1.20, 1.26]' with each figure as `text` writes it; one figure where the interval says no more."""
-    if each.value is None or each.interval is None:
-        return text(each.value)
-    value, low, high = text(each.value), text(each.interval.low), text(each.interval.high)
-    return value if value == low == high else f"{value} [{low}, {high}]"
+def ranged(each: Estimate, text: Callable[[float | None], str], unit: str = "") -> str:
+    """'1.23 [1.20, 1.26]' with each figure as `text` writes it; the figure alone where the interval says no more."""
+    if each.value is None:
+        return DASH
+    value, interval = text(each.value), each.interval
+    if interval is None or text(interval.low) == value == text(interval.high):
+        return value + unit
+    return f"{value}{unit} [{text(interval.low)}, {text(interval.high)}]"

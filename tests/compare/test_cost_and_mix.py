@@ -12,7 +12,7 @@ from gpubench.analysis.draws import Estimate, combined
 from gpubench.analysis.mix import Work, break_even_months, time_ratio, total
 from gpubench.analysis.scaling import CaseSummary, summarize
 from gpubench.analysis.study import study
-from gpubench.report.compare_words import verdict
+from gpubench.report.compare_summary import headline
 from tests.builders import make_case, make_launches, make_machine
 
 # 250,000 over 35,040 h, half of them used: 14.2694 an hour. 1 kW at 0.20 a kWh and PUE 1.5: 0.30 an hour.
@@ -77,7 +77,7 @@ def test_machines_that_cost_nothing_are_compared_all_the_same():
     free = Price(currency="EUR", devices=1, rent_per_hour=0.0)
     sides = [side("a", ("resnet20", [100.0] * 3)), side("b", ("resnet20", [200.0] * 3))]
     made = study(compare(sides), {"a": free, "b": free}, [Work(workload="resnet20", samples_per_month=1.0)])
-    assert "0 EUR a month" in verdict(made)
+    assert "0 EUR a month" in headline(made)
 
 
 def test_buying_is_cheaper_from_where_its_price_is_saved():

@@ -10,11 +10,13 @@ import pytest
 
 from gpubench.analysis.compare import Side, compare, side_of
 from gpubench.analysis.cost import Price, Purchase
+from gpubench.analysis.draws import Estimate
 from gpubench.analysis.mix import Work
 from gpubench.analysis.study import Study, study
-from gpubench.report import compare_caveats, compare_words
+from gpubench.report import compare_caveats, compare_plots, compare_summary, compare_words, units
 from gpubench.report.compare_html import Source, render, write_html
 from gpubench.report.compare_tables import as_dict, to_rich
+from gpubench.report.words import DASH
 from tests.builders import make_case, make_launches, make_machine
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202eevil"
@@ -68,15 +70,73 @@ def words(html: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html.partition("<body>")[2]))
 
 
-# resnet20: 2e8 / 190 / 3600 = 292.4 h on 2 of 8 devices; mlp: 3e9 / 9000 / 3600 = 92.59 h on 1 of 8.
-# 250,000 / (35,040 x 0.6) = 11.891 an hour: (292.4 x 2/8 + 92.59 x 1/8) x 11.891 = 1006.8.
-# 292.4 h x 0.8 kW + 92.59 h x 0.4 kW = 270.96 kWh, x 1.3 x 0.21 = 73.97. Together 1,081.
-def test_the_verdict_is_one_paragraph_that_names_machines_ratios_and_the_cheapest(offers):
-    told = compare_words.verdict(offers)
-    assert "b against a: faster in all 3 cases" in told
-    assert "The mix costs least on a bought: 1,081 EUR a month" in told
-    assert "\n" not in told
-    assert told in page(offers).replace("&#39;", "'")
+# resnet20: 2e8 / 190 / 3600 = 292.4 h on 2 of 8 devices; mlp: 3e9 / 9000 / 3600 = 92.59 h on 1 of 8: 84.67 of a whole
+# machine's hours, one machine, in use 84.67 / 730 = 11.6 % of the time. 250,000 over 48 months is 5,208.3 a month.
+# 292.4 h x 0.8 kW + 92.59 h x 0.4 kW = 270.96 kWh, x 1.3 x 0.21 = 73.97. Bought 5,282; rented 84.67 x 18.4 = 1,558.
+# b is 1.5 times as fast: 84.67 / 1.5 x 25 = 1,411.
+def test_the_page_opens_with_a_short_table_and_one_sentence(offers):
+    heads, cells = compare_summary.summary(offers)
+    assert [row[0] for row in cells] == ["a", "b"]
+    cost, verdict = heads.index("EUR a month, the cheaper way"), heads.index("verdict")
+    assert [row[cost].partition(" ")[0] for row in cells] == ["1,558", "1,411"]
+    assert all(row[cost].endswith(" rented") for row in cells)
+    assert cells[1][verdict] == "faster; costs least"
+    told = compare_summary.headline(offers)
+    assert told == "The mix costs least on b rented: 1,411 EUR a month, less than the next, a rented with 1,558 EUR."
+    text = words(page(offers))
+    assert text.index("times as fast at the mix") < text.index(told) < text.index("In words")
+
+
+def test_a_use_that_the_prices_state_and_the_mix_does_not_have_is_said(offers):
+    [total, _] = offers.totals
+    assert total.bought.value == pytest.approx(250_000 / 48 + 270.96 * 1.3 * 0.21, rel=1e-4)
+    assert total.use.value == pytest.approx(84.67 / 730, rel=1e-3)
+    told = "The prices state that a trains 60 % of its lifetime; the mix keeps it busy 12 %, which is less."
+    assert told in words(page(offers)).replace("&#39;", "'")
+    assert as_dict(offers)["mix"][0]["stated_use"] == 0.6
+
+
+def test_hours_to_break_even_stand_beside_the_hours_of_use(offers):
+    # 35,040 h of lifetime, 60 % of them in use
+    assert "21,024 hours of use in its lifetime, as stated" in words(page(offers))
+    assert "the 35,040 hours" not in words(page(offers))
+
+
+def test_the_page_says_when_it_was_measured_and_when_it_was_made(offers):
+    text = words(page(offers))
+    assert "measured" in text
+    assert "2026-01-01" in text
+    assert re.search(r"Page made on \d{4}-\d\d-\d\d", text)
+    assert as_dict(offers)["sides_measured"] == {"a": "2026-01-01", "b": "2026-01-01"}
+
+
+def test_money_is_written_as_people_read_it():
+    shown = {250_000: "250,000", 1_234_567: "1.23 M", 2.534: "2.53", 0.0000031: "under 0.01", 0: "0", None: DASH}
+    assert {value: units.money(value) for value in shown} == shown
+
+
+def test_a_cost_is_for_as_many_samples_as_make_it_one_or_more():
+    costs = [Estimate(2.4e-5), Estimate(3.7e-5), Estimate(None)]
+    scale = units.scale_of(costs)
+    assert [units.per_samples(each, scale) for each in costs] == ["24.0 per trillion", "37.0 per trillion", DASH]
+    assert units.scale_of([Estimate(100.0)]).name == "million"
+
+
+def test_energy_has_the_prefix_that_suits_it():
+    assert [units.joules(Estimate(value)) for value in (9.24e-5, 4.0, 0.0928, 2500.0, None)] == [
+        "92.4 µJ",
+        "4.00 J",
+        "92.8 mJ",
+        "2.50 kJ",
+        DASH,
+    ]
+
+
+def test_the_plot_of_costs_says_who_is_bought_and_who_is_rented(offers, shares):
+    assert compare_plots.ways_in_words({"rented"}) == "rented"
+    label = compare_plots.pareto_figure(offers, "resnet20").axes[0].get_xlabel()
+    assert "rented" in label
+    assert "bought at the stated use" in label
 
 
 def test_every_input_stands_in_the_appendix(offers):
@@ -94,8 +154,9 @@ def test_every_formula_stands_in_the_appendix(offers):
 
 
 def test_other_work_is_marked_and_kept_out_of_the_count(shares):
-    told = compare_words.verdict(shares)
-    assert "In 3 cases the work differs too (precision)" in told
+    told = compare_words.details(shares)
+    assert any("In 3 cases the work differs too (precision)" in each for each in told)
+    assert "at other work (precision)" in compare_summary.headline(shares)
     assert "faster, other work" in words(page(shares))
 
 
