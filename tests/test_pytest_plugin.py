@@ -134,3 +134,10 @@ def test_people_without_training_cases_notice_nothing(pytester):
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1)
     assert "throughput and scaling" not in result.stdout.str()
+
+
+def test_the_machine_is_called_as_it_was_named(bench, pytester):
+    bench("--benchmark-save=first", "--gpubench-machine", "rig", "-k", "single").assert_outcomes(passed=1)
+    (journal,) = pytester.path.glob("results/*/0001_first.jsonl")
+    assert {(r.machine.name, r.machine.name_from) for r in store.load(journal).records} == {("rig", "given")}
+    bench("--gpubench-machine", "a b").stdout.fnmatch_lines(["*UsageError: 'a b' cannot name a machine*"])
