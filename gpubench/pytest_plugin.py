@@ -162,6 +162,8 @@ class Benchmarks:
             given["devices"] = read_counts("--devices", option.devices) if option.devices is not None else ()
             wanted = plan.chosen(option.suite, Path(option.plan) if option.plan else None, given)
             self._machine = machine.describe(option.gpubench_machine)
+            if line := machine.fallback(wanted.device_kind, self._machine):
+                self._write(line)
             interpreters = Interpreters.parse(option.gpubench_pythons, list(registry.frameworks()))
             strict = bool(option.devices or option.plan)
             self._cases = plan.cases(plan.with_baselines(wanted), self._machine, interpreters, strict_devices=strict)

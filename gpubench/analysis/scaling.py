@@ -212,7 +212,7 @@ def _measured(records: Sequence[RunRecord], machine_label: str) -> CaseSummary:
     )
     reason = _no_number(summary, len(ended_well))
     if reason is not None:
-        return replace(summary, no_number=reason)
+        return replace(summary, no_number=reason, usage=summary.usage.without_energy())
     return replace(
         summary,
         samples_per_second=stats.median_rate(launches),
@@ -300,6 +300,7 @@ def _doubted(summary: CaseSummary, found: Sequence[Check]) -> CaseSummary:
         summary,
         checks=checks,
         no_number=_doubted_away(severe),
+        usage=summary.usage.without_energy(),
         samples_per_second=None,
         samples_per_second_interval=None,
         speedup=None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from gpubench.spec.record import RoundTelemetry, RunRecord
@@ -13,6 +13,7 @@ from gpubench.spec.record import RoundTelemetry, RunRecord
 class Usage:
     """Means over the rounds of all launches; None is not measured.
 
+    A round counts where it is known of every device of the case: what is known of some of them is not the case's.
     `utilization_percent` is a mean over rounds and devices, with the lowest and the highest of a device in a round.
     `memory_used_bytes` is the highest of a device; `memory_of` says what was asked where it was not the device.
     `power_watts` adds up the devices. `joules_per_sample` is the median across launches.
@@ -26,11 +27,16 @@ class Usage:
     power_watts: float | None = None
     joules_per_sample: float | None = None
 
+    def without_energy(self) -> Usage:
+        """Of a case whose number was taken away: energy per sample is as good as the count of samples."""
+        return replace(self, joules_per_sample=None)
+
 
 def usage_of(records: Sequence[RunRecord]) -> Usage:
-    rounds = [each for record in records for device in record.telemetry.devices for each in device.rounds]
-    busy = [each.utilization_percent for each in rounds if each.utilization_percent is not None]
-    memory, memory_of = _memory(records, rounds)
+    busy = [
+        value for record in records for of_all in _known(record, lambda e: e.utilization_percent) for value in of_all
+    ]
+    memory, memory_of = _memory(records)
     energies = [_joules_per_sample(record) for record in records]
     known_energies = [energy for energy in energies if energy is not None]
     return Usage(
@@ -44,12 +50,14 @@ def usage_of(records: Sequence[RunRecord]) -> Usage:
     )
 
 
-def _memory(records: Sequence[RunRecord], rounds: Sequence[RoundTelemetry]) -> tuple[int | None, str | None]:
+def _memory(records: Sequence[RunRecord]) -> tuple[int | None, str | None]:
     """GPUs: the most in use on one device. CPU shares: the workers' own peak, as the host's memory is everybody's."""
     if records and records[0].case.device_kind == "gpu":
-        used = [each.memory_used_bytes for each in rounds if each.memory_used_bytes is not None]
+        used = [
+            value for record in records for of_all in _known(record, lambda e: e.memory_used_bytes) for value in of_all
+        ]
         if used:
-            return max(used), None
+            return int(max(used)), None
     peaks = [r.observed for r in records if r.observed.peak_memory_bytes is not None]
     if not peaks:
         return None, None
@@ -58,28 +66,28 @@ def _memory(records: Sequence[RunRecord], rounds: Sequence[RoundTelemetry]) -> t
 
 
 def _power_watts(records: Sequence[RunRecord]) -> float | None:
-    sums = [_sum_over_devices(record, lambda each: each.power_watts) for record in records]
-    known = [power for one in sums for power in one if power is not None]
-    return fmean(known) if known else None
+    sums = [sum(of_all) for record in records for of_all in _known(record, lambda each: each.power_watts)]
+    return fmean(sums) if sums else None
 
 
 def _joules_per_sample(record: RunRecord) -> float | None:
     """Energy of all devices over the timed rounds, over the samples of these rounds; None if any part is unknown."""
-    energies = _sum_over_devices(record, lambda each: each.energy_joules)
+    energies = [sum(of_all) for of_all in _known(record, lambda each: each.energy_joules)]
     samples = sum(each.samples for each in record.rounds)
-    if not samples or len(energies) != len(record.rounds) or None in energies:
+    if not samples or len(energies) != len(record.rounds) or not all(energies):  # no device trains on no energy
         return None
-    return sum(energy for energy in energies if energy is not None) / samples
+    return sum(energies) / samples
 
 
-def _sum_over_devices(record: RunRecord, value: Callable[[RoundTelemetry], float | None]) -> list[float | None]:
-    """For each round the sum over the case's devices; None where a device is missing, as a part is no sum."""
+def _known(record: RunRecord, value: Callable[[RoundTelemetry], float | None]) -> list[list[float]]:
+    """By round, the values of all devices of the case; without the rounds in which one of them has none."""
     devices = record.telemetry.devices
     if len(devices) != record.case.n_devices:
         return []
-    sums: list[float | None] = []
+    found = []
     for index in (each.index for each in record.rounds):
         values = [value(each) for device in devices for each in device.rounds if each.index == index]
         known = [one for one in values if one is not None]
-        sums.append(sum(known) if len(known) == len(devices) else None)
-    return sums
+        if len(known) == len(devices):
+            found.append(known)
+    return found

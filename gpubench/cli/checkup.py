@@ -33,7 +33,7 @@ def examine(interpreters: Interpreters) -> dict[str, Any]:
     this = machine.describe()
     view, amd_view = nvml.discover(), amd.discover()
     host = _host_warnings()  # before the frameworks are asked, which load the cores themselves
-    kind = machine.device_kind("auto", this)
+    kind = "gpu" if this.devices or this.gpu_refusal else "cpu"
     frameworks = [framework for framework in registry.frameworks().values() if not framework.hidden]
     with ThreadPoolExecutor() as pool:
         answers = list(pool.map(interpreters.discover, frameworks))
@@ -51,6 +51,7 @@ def examine(interpreters: Interpreters) -> dict[str, Any]:
         "cpu_limit": cpu_limit(this),
         "unlike_cores": len(usable_cores().other),
         "no_share": machine.lacking("cpu", 1, this) if machine.most_devices("cpu", this) == 0 else None,
+        "no_gpu": this.gpu_refusal or machine.fallback("auto", this),
         "devices": [dataclasses.asdict(d) for d in machine.devices(kind, machine.most_devices(kind, this), this)],
         "frameworks": {f.name: answer for f, answer in zip(frameworks, answers, strict=True)},
         "refused": [

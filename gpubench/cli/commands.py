@@ -90,7 +90,11 @@ def list_(word: str | None, as_json: bool) -> None:
       gpubench list multi_gpu_model
     """
     from gpubench.cli import listing
+    from gpubench.harness import machine
 
+    this = machine.describe()
+    if line := this.gpu_refusal or machine.fallback("auto", this):
+        streams.tell(line)
     click.echo(listing.as_json(word) if as_json else listing.as_text(word))
 
 
@@ -119,6 +123,8 @@ def doctor(as_json: bool, record: Path | None, pythons: tuple[str, ...]) -> None
     if record is not None:
         checkup.save_recording(record)
     found = checkup.examine(Interpreters.parse(list(pythons), list(registry.frameworks())))
+    if found["no_gpu"]:
+        streams.tell(found["no_gpu"])
     click.echo(json.dumps(found, indent=2) if as_json else checkup.as_text(found))
     if checkup.misleads(found) or not any("version" in framework for framework in found["frameworks"].values()):
         sys.exit(1)
@@ -221,6 +227,8 @@ def run(
     interpreters = Interpreters.parse(list(pythons), list(registry.frameworks()))
     asked = plan_file is not None or bool(options["devices"])
     cases = plan.cases(plan.with_baselines(wanted), this, interpreters, strict_devices=asked)
+    if line := machine.fallback(wanted.device_kind, this):
+        streams.tell(line)
     if dry_run:
         _show_plan(cases, wanted, this)
         if not cases.runnable:

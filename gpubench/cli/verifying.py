@@ -47,6 +47,8 @@ def run(
     NothingToRunError where nothing of it can run here.
     """
     this = machines.describe()
+    if line := machines.fallback(request.device_kind, this):
+        say(line)
     plan = Plan(
         workloads=request.workloads or TRAINED,
         frameworks=request.frameworks,

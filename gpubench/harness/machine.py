@@ -17,7 +17,7 @@ from gpubench.harness.cores import usable_cores, usable_cpus
 from gpubench.spec.case import Device, share_id
 from gpubench.spec.errors import UsageError
 from gpubench.spec.record import Machine, RunRecord
-from gpubench.telemetry import amd, nvml
+from gpubench.telemetry import amd, nvml, signs
 from gpubench.telemetry.cgroup import CpuGroups, cpus
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -33,7 +33,8 @@ def describe(name: str | None = None, root: Path = Path("/")) -> Machine:
     """
     if name is not None and not NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot name a machine: use letters, digits, '.', '_' and '-' (up to 100).")
-    view, amd_view = nvml.discover(), amd.discover() or amd.AmdView()
+    view = nvml.discover(whole=False)
+    amd_view = amd.discover() or amd.AmdView(reason=signs.without_amdsmi())
     host = platform.node()
     limits = CpuGroups(root).limits()
     return Machine(
@@ -51,6 +52,7 @@ def describe(name: str | None = None, root: Path = Path("/")) -> Machine:
         cuda=view.cuda,
         nvml_reason=view.reason,
         amd_reason=amd_view.reason,
+        gpu_refusal=view.refusal,
     )
 
 
@@ -79,13 +81,31 @@ def _narrower(cpuset: frozenset[int] | None, root: Path) -> str | None:
 
 
 def device_kind(asked: str, machine: Machine) -> str:
-    """`gpu` where GPUs are seen, else `cpu`; a kind asked for by name is an error where it cannot be had."""
+    """`gpu` where GPUs are seen, else `cpu`.
+
+    UsageError where GPUs are asked for by name and there is none; or where there are some that no case can run on
+    before somebody sets them up: to measure CPU shares in their place is left to those who ask for it.
+    """
+    if asked != "cpu" and not machine.devices and machine.gpu_refusal:
+        raise UsageError(f"{machine.gpu_refusal}. Use --device-kind cpu to measure CPU shares.")
     if asked == "gpu" and not machine.devices:
-        reasons = "; ".join(filter(None, (machine.nvml_reason, machine.amd_reason)))
-        raise UsageError(f"No GPU was found: {reasons}. Use --device-kind cpu to measure CPU shares.")
+        raise UsageError(f"No GPU was found: {no_gpu(machine)}. Use --device-kind cpu to measure CPU shares.")
     if asked == "auto":
         return "gpu" if machine.devices else "cpu"
     return asked
+
+
+def no_gpu(machine: Machine) -> str:
+    """Why this machine, on which no GPU is seen, has none to measure; never empty."""
+    reasons = [reason for reason in (machine.nvml_reason, machine.amd_reason) if reason]
+    return "; ".join(reasons) or "neither NVML nor AMD SMI shows one"
+
+
+def fallback(asked: str, machine: Machine) -> str | None:
+    """One line for a run that would take GPUs, and takes CPU shares as none is seen; None where it does not."""
+    if asked != "auto" or machine.devices:
+        return None
+    return f"No GPU: {no_gpu(machine)}. Measuring CPU shares."
 
 
 def environment_kind(machine: Machine) -> str:

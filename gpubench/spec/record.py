@@ -280,6 +280,8 @@ class Telemetry:
     devices: list[DeviceTelemetry] = field(default_factory=list)
     system: GpuSystem | None = None
     cost: SamplerCost | None = None
+    # (device, time in ns, Xid) during the launch, of GPUs of this machine that it did not use
+    other_xids: list[tuple[str, int, int]] = field(default_factory=list)
     control: Round | None = None  # one more round, with the sampler paused; it counts for nothing else
     series_file: str | None = None  # where the series are when they are not in `devices`; relative to the journal
 
@@ -349,7 +351,8 @@ class Machine:
     driver: str | None = None
     cuda: str | None = None
     nvml_reason: str | None = None  # why NVML could not be read, where it could not
-    amd_reason: str | None = None  # the same of AMD SMI, where its binding is installed
+    amd_reason: str | None = None  # the same of AMD SMI, or what shows that there are GPUs which it is not here to read
+    gpu_refusal: str | None = None  # what must be done to GPUs that are there before anything can run on them
     name_from: NameFrom | None = None  # "container": a host name that the container's engine made up
     cpu_quota_cores: float | None = None  # CPU time that the control group may use, in cores; None is no limit
     cpu_quota_source: str | None = None  # the file that states it

@@ -15,7 +15,7 @@ from typing import Any
 from gpubench.spec.case import Device
 from gpubench.spec.record import GPU_METRICS, METRICS
 from gpubench.telemetry.amd import NO_FIGURES, NoFigureError, binding, explain, handles_by_hip, is_lasting, uuid_of
-from gpubench.telemetry.calls import SLOW_CALL_SECONDS, Due, medians, timed
+from gpubench.telemetry.calls import Due, medians, tiers, timed, too_slow
 from gpubench.telemetry.nvml import or_none
 from gpubench.telemetry.source import Header, Sample
 
@@ -31,7 +31,6 @@ class AmdSource:
 
     def __init__(self, devices: Sequence[Device]) -> None:
         self._gpus: list[_Gpu] = []
-        self._due = Due()
         unavailable: dict[str, dict[str, str]] = {}
         try:
             binding().amdsmi_init()
@@ -41,11 +40,14 @@ class AmdSource:
             return
         for device in devices:
             if device.id in handles:
-                self._gpus.append(_Gpu(device.id, handles[device.id]))
+                self._gpus.append(_Gpu(device.id, handles[device.id], len(devices)))
             else:
                 unavailable[device.id] = dict.fromkeys(ALL_METRICS, "AMD SMI does not find the GPU")
+        self._due = Due([gpu.tiers for gpu in self._gpus])
         self._header = Header(
             source="amdsmi",
+            devices=[gpu.id for gpu in self._gpus],
+            period_ns=max((gpu.tiers.period_ns for gpu in self._gpus), default=0),
             unavailable=unavailable | {gpu.id: gpu.unavailable for gpu in self._gpus},
             methods={gpu.id: gpu.methods for gpu in self._gpus},
             power_limit_watts={gpu.id: gpu.power_limit_watts for gpu in self._gpus if gpu.power_limit_watts},
@@ -58,7 +60,7 @@ class AmdSource:
 
     def sweep(self, edge: bool = False) -> list[Sample]:
         slow, rare = self._due.take(edge)
-        return [gpu.sample(slow, rare) for gpu in self._gpus]
+        return [sample for gpu in self._gpus if (sample := gpu.sample(slow, rare))]
 
     def close(self) -> None:
         if self._header.reason is None:
@@ -86,7 +88,7 @@ class Call:
 class _Gpu:
     """One GPU, and the calls that it answers."""
 
-    def __init__(self, id: str, handle: Any) -> None:
+    def __init__(self, id: str, handle: Any, n_gpus: int) -> None:
         smi = binding()
         self.id, self._handle = id, handle
         self.unavailable = dict.fromkeys(ALL_METRICS, NOT_READ)
@@ -95,21 +97,27 @@ class _Gpu:
         self.call_seconds: dict[str, float] = {}
         self.slowed: list[str] = []
         self.power_limit_watts = or_none(lambda: figure(smi.amdsmi_get_power_cap_info(handle)["power_cap"]) / 1e6)
-        fast, self._slow, self._rare = map(self._answered, (fast_calls(handle), slow_calls(), rare_calls()))
-        self._fast = [call for call in fast if self._time(call) <= SLOW_CALL_SECONDS]
-        self._slow += [call for call in fast if call not in self._fast]
-        self.slowed = [call.metrics[0] for call in fast if call not in self._fast]
-        for call in self._slow + self._rare:
-            self._time(call)
+        fast, seldom, rare = map(self._answered, (fast_calls(handle), slow_calls(), rare_calls()))
+        self.tiers = tiers(fast, seldom, rare, self._time, n_gpus)
+        self.slowed = [call.metrics[0] for call in fast if call not in self.tiers.fast]
+        for call in self.tiers.left_out:
+            for metric in call.metrics:
+                del self.methods[metric]
+                self.unavailable[metric] = too_slow(self.call_seconds[call.metrics[0]])
 
-    def sample(self, slow: bool, rare: bool) -> Sample:
+    def sample(self, slow: bool, rare: bool) -> Sample | None:
+        """None where nothing is due, as the driver is too slow for every tick."""
+        due = [*self.tiers.fast, *(self.tiers.slow if slow else []), *(self.tiers.rare if rare else [])]
+        if not due:
+            return None
         values: dict[str, float | None] = {}
         problems: dict[str, str] = {}
+        n_first = len(self.tiers.fast) or 1
         before_ns = time.monotonic_ns()
-        for call in self._fast:
+        for call in due[:n_first]:
             call.read(self._handle, values, problems)
         time_ns = (before_ns + time.monotonic_ns()) // 2
-        for call in (self._slow if slow else []) + (self._rare if rare else []):
+        for call in due[n_first:]:
             call.read(self._handle, values, problems)
         return Sample(time_ns=time_ns, id=self.id, values=values, problems=problems)
 

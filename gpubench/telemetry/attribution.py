@@ -1,11 +1,12 @@
 """What a device did during one round, from its sampled series. Pure arithmetic on the node's monotonic clock.
 
-A figure is None unless at least two of its samples lie in the round and they leave no long hole in it.
+A figure is None unless at least two of its samples lie in the round and they leave no long hole in it. Every metric
+that was to be read and has no figure has its reason in `RoundTelemetry.unavailable`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ from gpubench.telemetry.means import (
     growth_by_work,
     held_mean,
     highest,
+    is_bracketed,
     is_covered,
     linear_mean,
     pairs,
@@ -26,6 +28,7 @@ from gpubench.telemetry.source import Gpm
 SETTLING = 1.2  # in lengths of the average: a power that is an average must leave the time before the round behind
 LONGEST_WINDOW_NS = 1_200_000_000  # of the driver's utilisation: up to 1 s, by product (nvml.h)
 SPARSE = "too few samples in the round, or a long time without one"
+NOTHING = "nothing was read of it in the round"
 SHORT = "the round is too short for a power that is an average, and holds the time before it"
 EDGE_SLACK = 0.02  # of the round, by which what was read at its edges may lie beside them
 THROTTLES = ("power", "thermal", "sync_boost", "board_limit", "reliability")
@@ -41,17 +44,26 @@ def attribute(
     history: Sequence[Point] = (),
     gpm: Sequence[Gpm] = (),
     xids: Sequence[tuple[int, int]] = (),
+    promised: Collection[str] = (),
+    problems: Mapping[str, str] = {},
 ) -> RoundTelemetry:
-    """One device over one round. The series should reach over both edges of the round, for the counters."""
+    """One device over one round. The series should reach over both edges of the round, for the counters.
+
+    `promised` are the metrics that were to be read of the device; `problems` has, by metric, why readings within the
+    round failed.
+    """
     start_ns, end_ns = round.start_ns, round.end_ns
     unavailable: dict[str, str] = {}
+
+    def lacks(metric: str, why: str) -> None:
+        unavailable[metric] = f"{why}: {problems[metric]}" if metric in problems else why
 
     def seen(metric: str, start_ns: int = start_ns) -> list[Point]:
         of_metric = pairs(time_ns, series.get(metric, ()))
         if is_covered(of_metric, start_ns, end_ns, period_ns):
             return of_metric
-        if of_metric:
-            unavailable[metric] = SPARSE
+        if of_metric or metric in promised:
+            lacks(metric, SPARSE if any(start_ns <= t <= end_ns for t, _ in of_metric) else NOTHING)
         return []
 
     def whole(value: float | None) -> int | None:
@@ -60,8 +72,8 @@ def attribute(
     def grown(metric: str) -> int | None:
         of_metric = pairs(time_ns, series.get(metric, ()))
         value = growth_by_work(of_metric, start_ns, end_ns, EDGE_SLACK * (end_ns - start_ns))
-        if value is None and of_metric:
-            unavailable[metric] = why_no_growth(of_metric)
+        if value is None and (of_metric or metric in promised):
+            lacks(metric, why_no_growth(of_metric))
         return whole(value)
 
     def mean_power(metric: str, average_seconds: float) -> float | None:
@@ -72,14 +84,18 @@ def attribute(
         return mean
 
     power_watts = mean_power("power_watts", power_average_seconds)
-    counter = seen("energy_joules")
     powers = seen("power_watts")
+    counter = pairs(time_ns, series.get("energy_joules", ()))
+    if not is_bracketed(counter, start_ns, end_ns, EDGE_SLACK * (end_ns - start_ns)):
+        counter = seen("energy_joules")
     energy = energy_of(counter, powers, power_watts, start_ns, end_ns, power_limit_watts)
     utilization = _utilization(history, seen("utilization_percent"), start_ns, end_ns)
     throttled = {cause: grown(f"throttle_{cause}_ns") for cause in THROTTLES}
     means = _gpm(gpm, start_ns, end_ns)
-    if gpm and not means:
-        unavailable["gpm"] = "the edges of the round were read too early or too late"
+    if (gpm or "gpm" in promised) and not means:
+        lacks("gpm", "the edges of the round were read too early or too late" if gpm else NOTHING)
+    if "xids" in promised and (not time_ns or time_ns[-1] < end_ns):
+        lacks("xids", "the sampler was gone, or did not answer, before the round ended")
     found = RoundTelemetry(
         index=round.index,
         samples=sum(start_ns <= t <= end_ns for t in time_ns),
@@ -117,6 +133,8 @@ def attribute(
     )
     # What was found another way is known all the same: utilisation by the driver's buffer, energy by power.
     reasons = {metric: why for metric, why in unavailable.items() if getattr(found, metric, None) in (None, {}, [])}
+    if found.energy_joules is None and "energy_joules" in promised:
+        reasons["energy_joules"] = energy.problem or unavailable.get("energy_joules", NOTHING)
     return replace(found, unavailable=reasons)
 
 

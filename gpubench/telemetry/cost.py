@@ -18,7 +18,11 @@ def cost_of(
     period_ns: int,
     pauses: Sequence[tuple[int, int]] = (),
 ) -> SamplerCost | None:
-    """Of the sweeps between two times; None where there was none. In `pauses` none was due."""
+    """Of the sweeps between two times; None where there was none. In `pauses` none was due.
+
+    `period_ns` is the one that was asked for: a tick of it without a sweep was dropped, be it that the driver is too
+    slow for it, that it hung for a while, or that the sampler ended.
+    """
     sweeps = [sweep for sweep in list(readings.sweeps) if since_ns <= sweep.time_ns <= until_ns]
     if not sweeps:
         return None
@@ -27,6 +31,8 @@ def cost_of(
     ]
     # A tick was dropped where the next sweep on schedule came two periods later, or more.
     gaps = [(b.time_ns - b.late_ns) - (a.time_ns - a.late_ns) for a, b in steps]
+    if not any(start < until_ns and sweeps[-1].time_ns < end for start, end in pauses):
+        gaps.append(until_ns - sweeps[-1].time_ns)
     looked = [(sweep.time_ns, sweep.cpu_ns) for sweep in sweeps if sweep.cpu_ns is not None] or [(since_ns, 0)]
     (first_ns, before_ns), (last_ns, after_ns) = looked[0], looked[-1]
     paused_ns = sum(max(0, min(end, last_ns) - max(start, first_ns)) for start, end in pauses)

@@ -39,7 +39,12 @@ class CpuSource:
             share = _Share(device, root, ticks)
             self._shares.append(share)
             unavailable[device.id] = share.unavailable
-        self._header = Header(source="cpu", unavailable=unavailable, methods={d.id: METHODS for d in devices})
+        self._header = Header(
+            source="cpu",
+            devices=[share.id for share in self._shares],
+            unavailable=unavailable,
+            methods={share.id: share.methods for share in self._shares},
+        )
 
     def header(self) -> Header:
         return self._header
@@ -101,6 +106,7 @@ class _Share:
             self.unavailable["sm_clock_mhz"] = "the kernel shows no frequency for these cores"
         if _temperature_celsius() is None:
             self.unavailable["temperature_celsius"] = "no CPU temperature sensor is visible"
+        self.methods = {metric: how for metric, how in METHODS.items() if metric not in self.unavailable}
 
     def sample(self, time_ns: int, ticks: dict[int, _Ticks], memory_used_bytes: int, edge: bool) -> Sample:
         values: dict[str, float | None] = {"memory_used_bytes": memory_used_bytes}

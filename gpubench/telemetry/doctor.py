@@ -81,7 +81,7 @@ def warnings(view: NvmlView, cpus: Collection[int]) -> list[Warning]:
         found += _of_gpu(gpu, cpus)
     for about, problem in view.problems.items():
         of_gpu = next((gpu for gpu in view.system.gpus if gpu.id == about), None)
-        if of_gpu is None or of_gpu in used:
+        if of_gpu is None or of_gpu in used or (_is_bare(of_gpu) and view.system.cuda_visible_devices is None):
             found.append(_of_problem(about, problem, of_gpu))
     return found + _of_several(view, used)
 
@@ -90,11 +90,16 @@ def _is_used(gpu: GpuFacts, view: NvmlView) -> bool:
     return bool({gpu.id, *gpu.mig_instances} & {device.id for device in view.devices})
 
 
+def _is_bare(gpu: GpuFacts) -> bool:
+    """In MIG mode without an instance, so that nothing can run on it."""
+    return bool(gpu.mig) and not gpu.mig_instances
+
+
 def _of_problem(about: str, problem: str, gpu: GpuFacts | None) -> Warning:
     """`about` is as in `NvmlView.problems`."""
     if about == "CUDA_VISIBLE_DEVICES":
         return Warning(about=about, message=problem, remedy="name GPUs by UUID: nvidia-smi -L", misleads=True)
-    if gpu is not None and gpu.mig and not gpu.mig_instances:
+    if gpu is not None and _is_bare(gpu):
         remedy = f"make one: sudo nvidia-smi mig -i {gpu.index} -cgi 0 -C"
         return Warning(about=f"GPU {gpu.index}", message=problem, remedy=remedy, misleads=True)
     return Warning(about=f"GPU {gpu.index}" if gpu else about, message=_plain(problem), remedy="", misleads=False)
@@ -225,7 +230,7 @@ def _gpu_table(view: NvmlView) -> list[str]:
                 link,
                 {True: "ECC on", False: "ECC off", None: ""}[gpu.ecc],
                 "MIG" if gpu.mig else "",
-                "" if _is_used(gpu, view) else "hidden",
+                "" if _is_used(gpu, view) else "no instance" if _is_bare(gpu) else "hidden",
             ]
         )
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

@@ -9,7 +9,7 @@ from statistics import median
 
 from gpubench.telemetry.means import Point, growth
 
-STUCK_SECONDS = 1.0  # no device runs that long on no energy: its counter stands still
+STUCK_SECONDS = 1.0  # no counter takes that long for a step, so that one without a step stands still
 OVER_THE_LIMIT = 1.2  # times its power limit, on average, no device takes
 DISAGREEMENT = 0.05  # between the counter and the power over time, above which a reader is told
 
@@ -35,7 +35,7 @@ def energy_of(
 ) -> Energy:
     """`counter` in joules and `powers` in watts should reach over both edges of the round."""
     seconds = (end_ns - start_ns) / 1e9
-    integrated = None if mean_watts is None else mean_watts * seconds
+    integrated = mean_watts * seconds if mean_watts else None  # no device runs on 0 W
     grown = growth(counter, start_ns, end_ns)
     problem = _problem(counter, grown, seconds, limit_watts)
     if grown is None or problem:
@@ -56,19 +56,22 @@ def _problem(counter: Sequence[Point], grown: float | None, seconds: float, limi
     if counter and grown is None:
         fell = any(w < v for (_, v), (_, w) in pairwise(counter))
         return "the counter fell: the driver was loaded again" if fell else "the counter was not read at both edges"
-    if grown == 0 and seconds >= STUCK_SECONDS:
-        return "the counter stood still"
+    if grown == 0:  # no device runs on no energy, however short the round
+        return "the counter stood still" if seconds >= STUCK_SECONDS else "the counter made no step in so short a round"
     if grown is not None and limit_watts and grown > OVER_THE_LIMIT * limit_watts * seconds:
         return f"the counter gives {grown / seconds:.0f} W, and the limit is {limit_watts:.0f} W"
     return None
 
 
-def _error_joules(counter: Sequence[Point], powers: Sequence[Point], start_ns: int, end_ns: int) -> float:
+def _error_joules(counter: Sequence[Point], powers: Sequence[Point], start_ns: int, end_ns: int) -> float | None:
     """How far off the growth may be: the counter is late by up to its refresh, and between readings it is a line.
 
     A refresh at the highest power near the edges, as it may be missing at one and not at the other; and at each edge
-    a quarter of the gap times the change of power, which is what a straight line misses of a step within it.
+    a quarter of the gap times the change of power, which is what a straight line misses of a step within it. None where
+    the counter was read at the edges alone: that does not show how often it is refreshed.
     """
+    if not any(start_ns < t < end_ns for t, _ in counter):
+        return None
     steps = [(b - a, w - v) for (a, v), (b, w) in pairwise(counter)]
     changes = [t for (t, v), (_, w) in pairwise(counter) if v != w]
     refresh_seconds = median([b - a for a, b in pairwise(changes)] or [end_ns - start_ns]) / 1e9

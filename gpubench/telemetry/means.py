@@ -23,6 +23,11 @@ def is_covered(points: Sequence[Point], start_ns: int, end_ns: int, period_ns: i
     return len(inside) >= 2 and all(b - a <= longest_ns for a, b in pairwise([start_ns, *inside, end_ns]))
 
 
+def is_bracketed(points: Sequence[Point], start_ns: int, end_ns: int, slack_ns: float) -> bool:
+    """Whether a counter was read within `slack_ns` outside of both edges, so that no reading in between is needed."""
+    return any(0 <= start_ns - t <= slack_ns for t, _ in points) and any(0 <= t - end_ns <= slack_ns for t, _ in points)
+
+
 def held_mean(points: Sequence[Point], start_ns: int, end_ns: int) -> float | None:
     """The mean over time of values that each tell about the time since the one before, as utilisation does.
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from gpubench.spec.case import Device
 from gpubench.spec.record import GpuFacts, GpuProcess, GpuSystem
+from gpubench.telemetry import signs
 from gpubench.telemetry.visible import visible_devices
 
 T = TypeVar("T")
@@ -29,7 +30,8 @@ LASTING_ERRORS = {2, 3, 4, 13, 25}
 class NvmlView:
     """What NVML shows of this machine, after CUDA_VISIBLE_DEVICES. Where it cannot be read, `reason` says why.
 
-    `broken`: there is a driver, but it does not answer as it should; there may well be GPUs.
+    `broken`: there is a driver, but it does not answer as it should; there may well be GPUs. `refusal`: there are GPUs
+    that somebody must do something about first, and to measure CPU shares in their place would mislead.
     `problems` maps what is wrong (a device's id, "GPU 3", "CUDA_VISIBLE_DEVICES") to the sentence about it;
     `n_found` counts the GPUs before CUDA_VISIBLE_DEVICES, `devices` are in its order, and are MIG instances where a
     GPU is cut into them. `system` has all GPUs that may be opened.
@@ -42,15 +44,19 @@ class NvmlView:
     nvml_version: str | None = None
     reason: str | None = None
     broken: bool = False
+    refusal: str | None = None
     problems: dict[str, str] = field(default_factory=dict)
     pynvml_path: str | None = None
     pynvml_version: str | None = None
     system: GpuSystem | None = None
 
 
-def discover() -> NvmlView:
-    """Look in a process of its own, so that a hanging driver costs a deadline and this process never loads it."""
-    command = [sys.executable, "-m", "gpubench.telemetry.nvml"]
+def discover(whole: bool = True) -> NvmlView:
+    """Look in a process of its own, so that a hanging driver costs a deadline and this process never loads it.
+
+    Without `whole` there is no `system`: a slow driver takes long for the many calls of that.
+    """
+    command = [sys.executable, "-m", "gpubench.telemetry.nvml", *(["whole"] if whole else [])]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=DISCOVERY_SECONDS)
         return view_from_dict(json.loads(done.stdout.splitlines()[-1]))
@@ -85,63 +91,101 @@ def _facts_from_dict(body: dict[str, Any]) -> GpuFacts:
     return GpuFacts(**facts)
 
 
-def look() -> NvmlView:
+def look(whole: bool = True) -> NvmlView:
     """What `discover` gives, read in this process; never raises."""
-    from gpubench.telemetry.nvml_facts import system  # it needs this module
-
     try:
         binding().nvmlInit()
     except Exception as error:
         broken = getattr(error, "value", None) != LIBRARY_NOT_FOUND
-        return NvmlView(reason=explain(error), broken=broken, **_which_binding())
+        sign = signs.of_nvidia()
+        reason = f"{explain(error)}; {sign}" if sign else explain(error)
+        return NvmlView(reason=reason, broken=broken or sign is not None, **_which_binding())
+    try:
+        return _look(whole)
+    except Exception as error:
+        return NvmlView(reason=explain(error), broken=True, **_which_binding())
+    finally:
+        or_none(binding().nvmlShutdown)
+
+
+def _look(whole: bool) -> NvmlView:
+    from gpubench.telemetry.nvml_facts import system  # it needs this module
+
     problems: dict[str, str] = {}
-    found = sorted(_found(problems), key=lambda gpu: gpu.bus_id)
+    n = int(binding().nvmlDeviceGetCount())
+    found = sorted(_found(n, problems), key=lambda gpu: gpu.bus_id)
     by_id = {device.id: device for gpu in found for device in [gpu.device, *gpu.parts]}
     variable = os.environ.get("CUDA_VISIBLE_DEVICES")
-    visible = visible_devices(variable, [gpu.device.id for gpu in found], {g.device.id: g.cut for g in found if g.cut})
+    cut = {gpu.device.id: gpu.cut for gpu in found if gpu.is_mig}
+    visible = visible_devices(variable, [gpu.device.id for gpu in found], cut)
     if problem := visible.problem or _doubt(variable, [gpu.device for gpu in found], visible.ids):
         problems["CUDA_VISIBLE_DEVICES"] = problem
-    all_facts = system([gpu.handle for gpu in found])
-    view = NvmlView(
+    all_facts = system([(gpu.device.id, gpu.handle) for gpu in found]) if whole else None
+    bare = [gpu.index for gpu in found if gpu.is_mig and not gpu.parts]
+    hidden_on_purpose = variable is not None and visible.problem is None
+    return NvmlView(
         devices=[by_id[id] for id in visible.ids],
         n_found=len(found),
-        driver=all_facts.driver,
-        cuda=all_facts.cuda,
-        nvml_version=all_facts.nvml,
-        reason=None if found else "NVML finds no GPU that may be opened",
+        **_versions(),
+        reason=None if visible.ids else _no_device(n, found, problems),
+        broken=not found,
+        refusal=_without_instance(bare) if bare and not visible.ids and not hidden_on_purpose else None,
         problems=problems,
         system=all_facts,
         **_which_binding(),
     )
-    or_none(binding().nvmlShutdown)
-    return view
+
+
+def _without_instance(indices: list[int]) -> str:
+    which = f"GPUs {', '.join(map(str, indices))} are" if len(indices) > 1 else f"GPU {indices[0]} is"
+    remedy = f"make one: sudo nvidia-smi mig -i {indices[0]} -cgi 0 -C"
+    return f"{which} in MIG mode without an instance to run on; {remedy}"
+
+
+def _no_device(n: int, found: list[_Found], problems: dict[str, str]) -> str:
+    """Why there is none, whatever is in the way; never empty."""
+    if n == 0:
+        sign = signs.of_nvidia()
+        return f"the driver answers, and NVML counts no GPU{f'; {sign}' if sign else ''}"
+    if not found:
+        whys = list(dict.fromkeys(why for why in problems.values()))
+        return f"NVML counts {n} GPU{'s' if n > 1 else ''} and finds no GPU that may be opened: {'; '.join(whys)}"
+    if problem := problems.get("CUDA_VISIBLE_DEVICES"):
+        return f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES')}: {problem}"
+    return "; ".join(dict.fromkeys(problems.values())) or "no GPU is left"
 
 
 @dataclass(frozen=True)
 class _Found:
     """A GPU that may be opened; its MIG instances, with `cut` mapping their UUIDs to their older names."""
 
+    index: int
     handle: Any
     bus_id: str
     device: Device
+    is_mig: bool
     parts: list[Device]
     cut: dict[str, str]
 
 
-def _found(problems: dict[str, str]) -> list[_Found]:
+def _found(n: int, problems: dict[str, str]) -> list[_Found]:
     nvml = binding()
-    found = []
-    for index in range(or_none(nvml.nvmlDeviceGetCount) or 0):
+    found: list[_Found] = []
+    for index in range(n):
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             bus_id, device = str(nvml.nvmlDeviceGetPciInfo(handle).busId), _device(handle)
-        except Exception as error:
+            cut = is_mig(handle)
+            parts = [(part, _device(part)) for part in mig_instances(handle)] if cut else []
+        except Exception as error:  # also one that is lost just after it was opened
             problems[f"GPU {index}"] = f"it could not be opened: {explain(error)}"
             continue
-        parts = [(part, _device(part)) for part in mig_instances(handle)]
-        cut = {instance.id: _older_name(device.id, part) for part, instance in parts}
-        found.append(_Found(handle, bus_id, device, [instance for _, instance in parts], cut))
-        if is_mig(handle):
+        if twin := next((gpu for gpu in found if gpu.device.id == device.id), None):
+            problems[f"GPU {index}"] = f"it has the UUID of the GPU at {twin.bus_id}, so that it cannot be told apart"
+            continue
+        older = {instance.id: _older_name(device.id, part) for part, instance in parts}
+        found.append(_Found(index, handle, bus_id, device, cut, [instance for _, instance in parts], older))
+        if cut:
             what = "utilisation, power, energy and traffic cannot be had for its instances"
             problems[device.id] = f"MIG is on; {what}" if parts else "MIG is on, but there is no instance to run on"
     return found
@@ -157,15 +201,31 @@ def _device(handle: Any) -> Device:
     )
 
 
+def _versions() -> dict[str, str | None]:
+    from gpubench.telemetry.nvml_facts import cuda_version
+
+    nvml = binding()
+    return {
+        "driver": or_none(lambda: text_of(nvml.nvmlSystemGetDriverVersion)),
+        "cuda": or_none(lambda: cuda_version(nvml.nvmlSystemGetCudaDriverVersion_v2())),
+        "nvml_version": or_none(lambda: text_of(nvml.nvmlSystemGetNVMLVersion)),
+    }
+
+
 def is_mig(handle: Any) -> bool:
-    """Whether the GPU is in MIG mode."""
-    return bool(or_none(lambda: binding().nvmlDeviceGetMigMode(handle)[0]))
+    """Whether the GPU is in MIG mode; False where it has none. NVMLError where it does not say."""
+    try:
+        return bool(binding().nvmlDeviceGetMigMode(handle)[0])
+    except Exception as error:
+        if is_lasting(error):
+            return False
+        raise
 
 
 def mig_instances(handle: Any) -> list[Any]:
-    """The handles of a GPU's MIG instances."""
+    """The handles of the MIG instances of a GPU in MIG mode."""
     nvml = binding()
-    n = or_none(lambda: int(nvml.nvmlDeviceGetMaxMigDeviceCount(handle))) or 0 if is_mig(handle) else 0
+    n = or_none(lambda: int(nvml.nvmlDeviceGetMaxMigDeviceCount(handle))) or 0
     handles = [or_none(lambda i=i: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, i)) for i in range(n)]  # type: ignore[misc]
     return [part for part in handles if part is not None]
 
@@ -240,4 +300,4 @@ def or_none(read: Callable[[], T]) -> T | None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(dataclasses.asdict(look())))
+    print(json.dumps(dataclasses.asdict(look("whole" in sys.argv))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import addressof
 from typing import Any
 
@@ -20,10 +20,14 @@ class Xids:
     """Collects (time in ns, Xid) by device from the moment that it is made. GPUs that tell none have a reason.
 
     A device is a GPU's handle, and the number of its MIG instance where it is one. What the driver does not blame on
-    an instance happened to all of the GPU's.
+    an instance happened to all of the GPU's. `everyone` are all GPUs, by UUID and handle: what happens to those that
+    nobody samples is collected as well, as it may be felt by the others.
     """
 
-    def __init__(self, devices: Mapping[str, tuple[Any, int | None]]) -> None:
+    def __init__(self, devices: Mapping[str, tuple[Any, int | None]], everyone: Sequence[tuple[str, Any]] = ()) -> None:
+        sampled = {addressof(handle.contents) for handle, _ in devices.values()}
+        self._others = {id: handle for id, handle in everyone if addressof(handle.contents) not in sampled}
+        devices = {**devices, **{id: (handle, None) for id, handle in self._others.items()}}
         self._waiting: dict[str, list[tuple[int, int]]] = {id: [] for id in devices}
         self._places = {id: (addressof(handle.contents), instance) for id, (handle, instance) in devices.items()}
         self._lock = threading.Lock()
@@ -44,6 +48,10 @@ class Xids:
         with self._lock:
             taken, self._waiting[id] = self._waiting[id], []
         return taken
+
+    def of_others(self) -> list[tuple[str, list[tuple[int, int]]]]:
+        """Those of the GPUs that nobody samples since the last call, by UUID."""
+        return [(id, xids) for id in self._others if (xids := self.take(id))]
 
     def _wait(self, events: Any) -> None:
         nvml = binding()

@@ -10,7 +10,16 @@ from typing import Any, TypeVar
 from gpubench.spec.case import share_id
 from gpubench.spec.record import GpuFacts, GpuSystem
 from gpubench.telemetry.attribution import event_reasons
-from gpubench.telemetry.nvml import binding, binding_version, explain, mig_instances, or_none, text_of
+from gpubench.telemetry.nvml import (
+    binding,
+    binding_version,
+    explain,
+    is_lasting,
+    is_mig,
+    mig_instances,
+    or_none,
+    text_of,
+)
 from gpubench.telemetry.nvml_processes import as_processes, compute_processes
 from gpubench.telemetry.nvml_ways import CLOCK_MEMORY, CLOCK_SM, CORRECTED, UNCORRECTED, VOLATILE
 
@@ -29,14 +38,16 @@ TO_A_SWITCH = 2
 READ = 0  # the binding's NVML_P2P_CAPS_INDEX_READ is a tuple by mistake
 
 
-def system(handles: Sequence[Any]) -> GpuSystem:
-    """Of all GPUs that may be opened; never raises."""
+def system(opened: Sequence[tuple[str, Any]]) -> GpuSystem:
+    """Of all GPUs that may be opened, by UUID and handle; never raises."""
     nvml = binding()
-    gpus = [gpu_facts(handle) for handle in handles]
-    joined = [_links_by_peer(handle) for handle in handles]
+    handles = [handle for _, handle in opened]
+    links = [active_links(handle) for handle in handles]
+    gpus = [gpu_facts(id, handle, own) for (id, handle), own in zip(opened, links, strict=True)]
+    joined = [_links_by_peer(handle, own) for handle, own in zip(handles, links, strict=True)]
     return GpuSystem(
         driver=or_none(lambda: text_of(nvml.nvmlSystemGetDriverVersion)),
-        cuda=or_none(lambda: _cuda_version(nvml.nvmlSystemGetCudaDriverVersion_v2())),
+        cuda=or_none(lambda: cuda_version(nvml.nvmlSystemGetCudaDriverVersion_v2())),
         nvml=or_none(lambda: text_of(nvml.nvmlSystemGetNVMLVersion)),
         binding=binding_version(),
         cuda_device_order=os.environ.get("CUDA_DEVICE_ORDER"),
@@ -51,7 +62,8 @@ def system(handles: Sequence[Any]) -> GpuSystem:
     )
 
 
-def gpu_facts(handle: Any) -> GpuFacts:
+def gpu_facts(id: str, handle: Any, links: Sequence[int]) -> GpuFacts:
+    """Each fact, or why the driver does not tell it; never raises. `links` are its active NVLinks."""
     nvml = binding()
     unavailable: dict[str, str] = {}
 
@@ -71,7 +83,7 @@ def gpu_facts(handle: Any) -> GpuFacts:
     memory = fact("memory_used_bytes", lambda: memory_bytes(handle))
     fabric = fact("fabric", lambda: fabric_of(handle))
     return GpuFacts(
-        id=text_of(nvml.nvmlDeviceGetUUID, handle),
+        id=id,
         name=or_none(lambda: text_of(nvml.nvmlDeviceGetName, handle)) or "unnamed GPU",
         index=fact("index", lambda: int(nvml.nvmlDeviceGetIndex(handle))) or 0,
         bus_id=fact("bus_id", lambda: str(nvml.nvmlDeviceGetPciInfo(handle).busId)),
@@ -96,7 +108,7 @@ def gpu_facts(handle: Any) -> GpuFacts:
         clock_event_reasons=fact("clock_event_reasons", lambda: event_reasons(_event_bits(handle))) or [],
         ecc=fact("ecc", lambda: bool(nvml.nvmlDeviceGetEccMode(handle)[0])),
         mig=fact("mig", lambda: bool(nvml.nvmlDeviceGetMigMode(handle)[0])),
-        mig_instances=[text_of(nvml.nvmlDeviceGetUUID, part) for part in mig_instances(handle)],
+        mig_instances=fact("mig_instances", lambda: _instance_ids(handle)) or [],
         persistence=fact("persistence", lambda: bool(nvml.nvmlDeviceGetPersistenceMode(handle))),
         compute_mode=fact("compute_mode", lambda: COMPUTE_MODES[nvml.nvmlDeviceGetComputeMode(handle)]),
         pcie_generation_max=fact("pcie_generation_max", lambda: int(nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle))),
@@ -105,9 +117,9 @@ def gpu_facts(handle: Any) -> GpuFacts:
         ),
         pcie_width=fact("pcie_width", lambda: int(nvml.nvmlDeviceGetCurrPcieLinkWidth(handle))),
         pcie_width_max=fact("pcie_width_max", lambda: int(nvml.nvmlDeviceGetMaxPcieLinkWidth(handle))),
-        nvlinks=fact("nvlinks", lambda: len(active_links(handle))),
+        nvlinks=len(links),
         nvlink_version=fact("nvlink_version", lambda: int(nvml.nvmlDeviceGetNvLinkVersion(handle, 0))),
-        nvswitch=fact("nvswitch", lambda: any(is_to_switch(handle, link) for link in active_links(handle))),
+        nvswitch=fact("nvswitch", lambda: any(is_to_switch(handle, link) for link in links)),
         fabric=_fabric_state(fabric) if fabric else None,
         fabric_clique=fabric.cliqueId if fabric and fabric.state == FABRIC_COMPLETED else None,
         fabric_degraded=_is_degraded(fabric.healthMask) if fabric else None,
@@ -123,6 +135,12 @@ def gpu_facts(handle: Any) -> GpuFacts:
         or [],
         unavailable=unavailable,
     )
+
+
+def _instance_ids(handle: Any) -> list[str]:
+    if not is_mig(handle):
+        return []
+    return [text_of(binding().nvmlDeviceGetUUID, part) for part in mig_instances(handle)]
 
 
 def memory_bytes(handle: Any) -> tuple[int, int]:
@@ -172,19 +190,26 @@ def near_cpus(handle: Any) -> str | None:
 
 
 def active_links(handle: Any) -> list[int]:
-    """A GPU that has no NVLink answers "not supported", which is none."""
+    """A GPU that has no NVLink answers "not supported" to the first one, which is none."""
     nvml = binding()
-    return [n for n in range(MOST_LINKS) if or_none(lambda n=n: nvml.nvmlDeviceGetNvLinkState(handle, n))]  # type: ignore[misc]
+    links = []
+    for link in range(MOST_LINKS):
+        try:
+            links += [link] if nvml.nvmlDeviceGetNvLinkState(handle, link) else []
+        except Exception as error:
+            if link == 0 and is_lasting(error):
+                return []
+    return links
 
 
 def is_to_switch(handle: Any, link: int) -> bool:
     return bool(binding().nvmlDeviceGetNvLinkRemoteDeviceType(handle, link) == TO_A_SWITCH)
 
 
-def _links_by_peer(handle: Any) -> dict[str, int]:
+def _links_by_peer(handle: Any, links: Sequence[int]) -> dict[str, int]:
     """How many links go to each PCI bus id."""
     peers: dict[str, int] = {}
-    for link in active_links(handle):
+    for link in links:
         if peer := or_none(lambda n=link: peer_of(handle, n)):  # type: ignore[misc]
             peers[peer] = peers.get(peer, 0) + 1
     return peers
@@ -209,5 +234,5 @@ def _p2p(a: Any, b: Any) -> str:
     return "?" if status is None else P2P.get(status, "?")
 
 
-def _cuda_version(number: int) -> str:
+def cuda_version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"  # 12080 is 12.8

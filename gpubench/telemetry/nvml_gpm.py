@@ -7,6 +7,7 @@ round's mean exactly, without polling (nvml.h, "GPM").
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from math import isfinite
 from typing import Any
 
@@ -76,6 +77,11 @@ class GpmReader:
         if len(values) < len(told):
             self._problem = f"NVML gave what is no number for {', '.join(sorted(set(told) - set(values)))}"
         return Gpm(start_ns=before_ns, end_ns=now_ns, values=values)
+
+    def look(self) -> None:
+        """One sample, to see how long that takes."""
+        with suppress(Exception):
+            self._take(self._next)
 
     def take_problem(self) -> str | None:
         """Why something was missing at an edge since the last call."""

@@ -6,6 +6,7 @@ The stamps of nvmlDeviceGetSamples are microseconds of a clock that nvml.h does 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 from gpubench.telemetry.nvml import binding, explain
@@ -33,6 +34,11 @@ class History:
                 self.reason = explain(error)
             return
         self._find_clock(max(stamps, default=0))
+
+    def look(self) -> None:
+        """Read the buffer as `drain` does, to see how long that takes."""
+        with suppress(Exception):
+            binding().nvmlDeviceGetSamples(self._handle, UTILIZATION, self._last_us)
 
     def drain(self, snapshot: float | None) -> list[tuple[int, float]]:
         """What is new: (time in ns, percent since the time before). An idle GPU has nothing new: then `snapshot`.

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from gpubench.spec.case import Device
 from gpubench.spec.record import GPU_METRICS, METRICS
 from gpubench.telemetry import nvml_ways as ways
-from gpubench.telemetry.calls import SLOW_CALL_SECONDS, Due, medians, timed
-from gpubench.telemetry.nvml import binding, explain, is_lasting, is_mig, or_none
+from gpubench.telemetry.calls import LARGEST_SHARE, RARE_NS, Due, Tiers, medians, tiers, timed, too_slow
+from gpubench.telemetry.nvml import binding, explain, is_lasting, is_mig, or_none, text_of
 from gpubench.telemetry.nvml_events import Xids
 from gpubench.telemetry.nvml_facts import active_links, system
 from gpubench.telemetry.nvml_gpm import GpmReader
@@ -36,7 +37,6 @@ class NvmlSource:
 
     def __init__(self, devices: Sequence[Device]) -> None:
         self._gpus: list[_Gpu] = []
-        self._due = Due()
         unavailable: dict[str, dict[str, str]] = {}
         try:
             binding().nvmlInit()
@@ -46,19 +46,22 @@ class NvmlSource:
         for device in devices:
             try:
                 handle = binding().nvmlDeviceGetHandleByUUID(device.id)
+                self._gpus.append(_Gpu(device.id, handle, len(devices)))
             except Exception as error:
                 reason = f"the GPU could not be opened: {explain(error)}"
                 unavailable[device.id] = dict.fromkeys(METRICS + GPU_METRICS, reason)
-                continue
-            self._gpus.append(_Gpu(device.id, handle))
-        self._xids = Xids({gpu.id: (gpu.whole, gpu.instance) for gpu in self._gpus})
+        self._due = Due([gpu.tiers for gpu in self._gpus])
+        everyone = _all_handles()
+        self._xids = Xids({gpu.id: (gpu.whole, gpu.instance) for gpu in self._gpus}, everyone)
         self._header = Header(
             source="nvml",
+            devices=[gpu.id for gpu in self._gpus],
+            period_ns=max((gpu.tiers.period_ns for gpu in self._gpus), default=0),
             unavailable=unavailable | {g.id: g.unavailable | _xid_reason(self._xids, g.id) for g in self._gpus},
             methods={gpu.id: gpu.methods for gpu in self._gpus},
             power_average_seconds={g.id: g.power_average_seconds for g in self._gpus if g.power_average_seconds},
             power_limit_watts={g.id: g.power_limit_watts for g in self._gpus if g.power_limit_watts},
-            system=dataclasses.asdict(system(_all_handles())),
+            system=dataclasses.asdict(system(everyone)),
             call_seconds=medians([gpu.call_seconds for gpu in self._gpus]),
             slowed_calls=sorted({name for gpu in self._gpus for name in gpu.slowed}),
         )
@@ -73,13 +76,18 @@ class NvmlSource:
             self._ask_fast()
             return []
         for gpu in self._gpus:
-            gpu.ask(rare, edge)
-        return [sample for gpu in self._gpus for sample in gpu.samples(self._xids)]
+            gpu.ask_first(rare, edge)
+        for gpu in self._gpus:
+            gpu.ask_rest()
+        samples = [sample for gpu in self._gpus for sample in gpu.samples(self._xids, rare)]
+        return samples + [Sample(time.monotonic_ns(), id, {}, xids=xids) for id, xids in self._xids.of_others()]
 
     def _ask_fast(self) -> None:
         """What is done at every tick, in as few steps as it takes: after a pause each costs several times as much."""
         before_ns = time.monotonic_ns()
         for gpu in self._gpus:
+            if not gpu.fast:
+                continue
             answers = [(reading, reading.ask(handle)) for handle, reading in gpu.fast]
             after_ns = time.monotonic_ns()
             gpu.asked.append(((before_ns + after_ns) // 2, answers))
@@ -93,7 +101,7 @@ class NvmlSource:
 class _Gpu:
     """One open GPU or MIG instance, and the calls that it answers."""
 
-    def __init__(self, id: str, handle: Any) -> None:
+    def __init__(self, id: str, handle: Any, n_gpus: int) -> None:
         nvml = binding()
         self.id, self._handle = id, handle
         # Some figures of a MIG instance are those of the whole GPU, and are read there.
@@ -108,37 +116,51 @@ class _Gpu:
         self.asked: list[tuple[int, list[tuple[ways.Reading, Any]]]] = []
         self._at_edge: Gpm | None = None
         self._shared = OF_THE_PARENT if self.whole is not handle or is_mig(handle) else ()
-        self.fast, self._slow = self._choose()
-        self._rare = [one for one in self._slow if one[1].name in RARE]
-        self._slow = [one for one in self._slow if one[1].name not in RARE]
+        self.tiers = self._in_tiers(n_gpus)
+        self.fast = self.tiers.fast
+        self._asking: tuple[int, list[tuple[ways.Reading, Any]], list[tuple[Any, ways.Reading]]] = (0, [], [])
         self.instance = (
             or_none(lambda: int(nvml.nvmlDeviceGetGpuInstanceId(handle))) if self.whole is not handle else None
         )
         self._gpm = GpmReader(self.whole, self.instance)
+        if self._gpm.reason is None:
+            self._gpm.reason = self._is_too_slow(n_gpus, "performance monitoring", self._gpm.look)
         if self._gpm.reason:
             self.unavailable["gpm"] = self._gpm.reason
+        else:
+            self.methods["gpm"] = "mean between the edges of a round"
         self._history = None if self._shared else History(handle)
-        if self._history and self._history.reason:
+        if self._history and (
+            self._history.reason or self._is_too_slow(n_gpus, "buffer of utilisation", self._history.look)
+        ):
             self._history = None
+        self._drains_every_second = n_gpus * self.call_seconds.get("buffer of utilisation", 0.0) <= LARGEST_SHARE
         if self._history:
-            self.methods["utilization_percent"] += ", from the driver's buffer"
+            self.unavailable.pop("utilization_percent", None)
+            told = self.methods.get("utilization_percent", "time in which any kernel ran")
+            self.methods["utilization_percent"] = f"{told}, from the driver's buffer"
 
-    def ask(self, rare: bool, edge: bool) -> None:
-        """Everything but what comes rarely, and that as well where it is due."""
+    def ask_first(self, rare: bool, edge: bool) -> None:
+        """What is read at the time of the sample: the fast calls, or the first of all where none is fast."""
+        due = [*self.fast, *self.tiers.slow, *(self.tiers.rare if rare else [])]
+        n_first = len(self.fast) or 1
         before_ns = time.monotonic_ns()
-        answers = [(reading, reading.ask(handle)) for handle, reading in self.fast]
-        after_ns = time.monotonic_ns()
+        answers = [(reading, reading.ask(handle)) for handle, reading in due[:n_first]]
+        self._asking = ((before_ns + time.monotonic_ns()) // 2, answers, due[n_first:])
         if edge:
             self._at_edge = self._gpm.edge()
-        answers += [(reading, reading.ask(handle)) for handle, reading in self._slow]
-        after_ns = after_ns if self.fast else time.monotonic_ns()
-        if rare:
-            answers += [(reading, reading.ask(handle)) for handle, reading in self._rare]
-        self.asked.append(((before_ns + after_ns) // 2, answers))
 
-    def samples(self, xids: Xids) -> list[Sample]:
+    def ask_rest(self) -> None:
+        time_ns, answers, due = self._asking
+        answers = answers + [(reading, reading.ask(handle)) for handle, reading in due]
+        if answers:
+            self.asked.append((time_ns, answers))
+
+    def samples(self, xids: Xids, rare: bool) -> list[Sample]:
         """Of all that was asked since the last call; the newest has what does not come at every sweep."""
-        samples = []
+        samples: list[Sample] = []
+        if not self.asked:
+            return samples
         for time_ns, answers in self.asked:
             values: dict[str, float | None] = {}
             problems: dict[str, str] = {}
@@ -147,13 +169,38 @@ class _Gpu:
             samples.append(Sample(time_ns, self.id, values, problems))
         if problem := self._gpm.take_problem():
             problems["gpm"] = problem
-        history = self._history.drain(samples[-1].values.get("utilization_percent")) if self._history else ()
+        history: Sequence[tuple[int, float]] = ()
+        if self._history and (rare or self._drains_every_second):
+            history = self._history.drain(samples[-1].values.get("utilization_percent"))
         samples[-1] = samples[-1]._replace(history=history, gpm=self._at_edge, xids=xids.take(self.id))
         self.asked, self._at_edge = [], None
         return samples
 
+    def _is_too_slow(self, n_gpus: int, name: str, call: Callable[[], object]) -> str | None:
+        """Why what is read at edges is left out, where that takes so long over all GPUs as no tier of calls may."""
+        seconds = timed(self.call_seconds, name, call)
+        return too_slow(seconds) if n_gpus * seconds > LARGEST_SHARE * RARE_NS / 1e9 else None
+
+    def _in_tiers(self, n_gpus: int) -> Tiers[tuple[Any, ways.Reading]]:
+        """Each way to read where it belongs, or further back where the driver is slow."""
+
+        def seconds(one: tuple[Any, ways.Reading]) -> float:
+            handle, reading = one
+            return timed(self.call_seconds, reading.name, partial(reading.ask, handle))
+
+        fast, slow = self._choose()
+        slow.sort(key=lambda one: not set(one[1].metrics) & set(METRICS))  # these go last where time is short
+        rare = [one for one in slow if one[1].name in RARE]
+        found = tiers(fast, [one for one in slow if one not in rare], rare, seconds, n_gpus)
+        self.slowed = [reading.name for _, reading in fast if all(reading is not kept for _, kept in found.fast)]
+        for _, reading in found.left_out:
+            for metric in reading.metrics:
+                self.methods.pop(metric, None)
+                self.unavailable[metric] = too_slow(self.call_seconds[reading.name])
+        return found
+
     def _choose(self) -> tuple[list[tuple[Any, ways.Reading]], list[tuple[Any, ways.Reading]]]:
-        """For each metric the first way that answers, or why none does; then slow ones out of the fast sweep."""
+        """For each metric the first way that answers, or why none does."""
         fast: list[tuple[Any, ways.Reading]] = []
         slow: list[tuple[Any, ways.Reading]] = []
         self.unavailable.update(dict.fromkeys(self._shared, ways.MIG_PARENT))
@@ -170,13 +217,6 @@ class _Gpu:
         for tier, calls in ((fast, ways.fast_calls(seconds)), (slow, ways.slow_calls())):
             for call in calls:
                 self._add_call(tier, call)
-        for handle, reading in list(fast):
-            if timed(self.call_seconds, reading.name, partial(reading.ask, handle)) > SLOW_CALL_SECONDS:
-                fast.remove((handle, reading))
-                slow.append((handle, reading))
-                self.slowed.append(reading.name)
-        for handle, reading in slow:
-            timed(self.call_seconds, reading.name, partial(reading.ask, handle))
         return fast, slow
 
     def _add_fields(self, tier: list[tuple[Any, ways.Reading]], name: str, fields: Sequence[ways.Field]) -> None:
@@ -203,11 +243,15 @@ class _Gpu:
         self.power_average_seconds = call.average_seconds or self.power_average_seconds
 
 
-def _all_handles() -> list[Any]:
+def _all_handles() -> list[tuple[str, Any]]:
+    """Those of all GPUs of the machine that may be opened, with their UUIDs."""
     nvml = binding()
-    n = or_none(nvml.nvmlDeviceGetCount) or 0
-    handles = [or_none(lambda i=i: nvml.nvmlDeviceGetHandleByIndex(i)) for i in range(n)]  # type: ignore[misc]
-    return [handle for handle in handles if handle is not None and or_none(lambda h=handle: nvml.nvmlDeviceGetUUID(h))]  # type: ignore[misc]
+    found = []
+    for index in range(or_none(nvml.nvmlDeviceGetCount) or 0):  # the devices themselves are opened by UUID
+        with suppress(Exception):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            found.append((text_of(nvml.nvmlDeviceGetUUID, handle), handle))
+    return found
 
 
 def _xid_reason(xids: Xids, id: str) -> dict[str, str]:

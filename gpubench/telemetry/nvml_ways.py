@@ -46,6 +46,9 @@ class Reading(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def metrics(self) -> Sequence[str]: ...
+
     def ask(self, handle: Any) -> Any:
         """The driver's answer, as it is."""
         ...
@@ -65,7 +68,7 @@ class Fields:
             slot.fieldId, slot.scopeId = field.number, field.scope
         self._call = nvml._nvmlGetFunctionPointer("nvmlDeviceGetFieldValues")
         self._argument = byref(self._buffer)
-        self._metrics = [field.metric for field in fields]
+        self.metrics = [field.metric for field in fields]
         self._factors = [field.factor for field in fields]
         self._told: tuple[int, ...] = ()
         self._unpack = struct.Struct("=" + TYPE_AND_ERROR * len(fields)).unpack
@@ -81,19 +84,19 @@ class Fields:
 
     def decode(self, answer: bytes | int, values: dict[str, float | None], problems: dict[str, str]) -> None:
         if isinstance(answer, int):
-            for metric in self._metrics:
+            for metric in self.metrics:
                 values[metric], problems[metric] = None, _explain_code(answer)
             return
         told = self._unpack(answer)
         if told != self._told:  # it hardly ever changes
             self._told, self._unpack_values = told, _values_of(told[::2])
-            self._is_plain = not any(told[1::2]) and len(set(self._metrics)) == len(told[::2])
+            self._is_plain = not any(told[1::2]) and len(set(self.metrics)) == len(told[::2])
         numbers = self._unpack_values(answer)
         if self._is_plain and NO_VALUE not in numbers:
-            values.update(zip(self._metrics, map(mul, numbers, self._factors), strict=True))
+            values.update(zip(self.metrics, map(mul, numbers, self._factors), strict=True))
             return
         for metric, factor, kind, error, number in zip(
-            self._metrics, self._factors, told[::2], told[1::2], numbers, strict=True
+            self.metrics, self._factors, told[::2], told[1::2], numbers, strict=True
         ):
             if error:
                 values[metric], problems[metric] = None, _explain_code(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from math import isnan, nan
 from pathlib import Path
@@ -19,6 +20,14 @@ COUNTERS = {
     "ecc_corrected", "ecc_uncorrected", "remapped_rows", "throttle_power_ns", "throttle_thermal_ns",
     "throttle_sync_boost_ns", "throttle_board_limit_ns", "throttle_reliability_ns",
 }  # fmt: skip
+
+
+# What no device at work can read. A driver that gives 0 for one of these has no figure, or an old one.
+NEVER_ZERO = {
+    "power_watts", "power_average_watts", "sm_clock_mhz", "memory_clock_mhz", "temperature_celsius",
+    "memory_temperature_celsius", "pcie_link_generation", "pcie_link_width",
+}  # fmt: skip
+ZERO = "it read 0, which cannot be"
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,7 @@ class _Line:
     sweep: Sweep | None = None
     header: Header | None = None
     period_ns: int | None = None
+    edge_ns: int | None = None
 
 
 @dataclass
@@ -77,6 +87,9 @@ class _Track:
             column = self.columns.get(metric)
             if column is None:
                 column = self.columns[metric] = array("d", [nan]) * len(self.time_ns)
+            if value == 0 and metric in NEVER_ZERO:
+                value = None
+                self.failures.setdefault(metric, []).append((sample.time_ns, ZERO))
             column.append(nan if value is None else value)
         self.time_ns.append(sample.time_ns)
         for metric, column in self.columns.items():
@@ -125,6 +138,7 @@ class Readings:
         self.headers: list[Header] = []
         self.sweeps: list[Sweep] = []
         self.period_ns: int | None = None
+        self.edge_ns = 0  # what reading everything took when the sampler started
 
     def update(self) -> None:
         """Read what was added. A line without its end is left for the next time."""
@@ -156,12 +170,19 @@ class Readings:
             return {
                 id: {metric: None if isnan(column[-1]) else column[-1] for metric, column in track.columns.items()}
                 for id, track in self._tracks.items()
+                if track.columns  # a GPU that nobody samples may still have told an Xid
             }
 
     def window(self, id: str, start_ns: int, end_ns: int, margin: int = 0) -> Window:
         """The samples from `start_ns` to `end_ns`, with `margin` more at each end."""
         with self._lock:
             return self._tracks.get(id, _Track()).window(start_ns, end_ns, margin)
+
+    def xids_but_of(self, ids: Collection[str], start_ns: int, end_ns: int) -> list[tuple[str, int, int]]:
+        """(device, time in ns, Xid) between two times, of all devices but these, in order of time."""
+        with self._lock:
+            others = [(id, t, code) for id, track in self._tracks.items() if id not in ids for t, code in track.xids]
+        return sorted((one for one in others if start_ns <= one[1] <= end_ns), key=lambda one: one[1])
 
     def _take(self, line: _Line) -> None:
         for sample in line.samples:
@@ -171,3 +192,4 @@ class Readings:
         if line.header:
             self.headers.append(line.header)
         self.period_ns = line.period_ns or self.period_ns
+        self.edge_ns = line.edge_ns or self.edge_ns

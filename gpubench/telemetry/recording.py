@@ -110,7 +110,7 @@ class _Answers:
         pci = self.ask("nvmlDeviceGetPciInfo_v3")
         capability = self.ask("nvmlDeviceGetCudaComputeCapability")
         mode = self.ask("nvmlDeviceGetMigMode")
-        parts = mig_instances(self._handle)
+        parts = mig_instances(self._handle) if mode and mode[0] else []
         return {
             "name": or_none(lambda: text_of(binding().nvmlDeviceGetName, self._handle)),
             "architecture": self.ask("nvmlDeviceGetArchitecture"),

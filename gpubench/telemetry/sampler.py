@@ -9,13 +9,13 @@ import subprocess
 import sys
 import time
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from gpubench.spec.case import Device
-from gpubench.spec.record import METRICS, DeviceTelemetry, Round, Telemetry
+from gpubench.spec.record import GPU_METRICS, METRICS, DeviceTelemetry, Round, Telemetry
 from gpubench.telemetry.attribution import attribute
 from gpubench.telemetry.cost import cost_of
 from gpubench.telemetry.nvml import system_from_dict
@@ -26,8 +26,10 @@ from gpubench.telemetry.source import Header, source_of
 START_SECONDS = 30.0  # without persistence mode a driver takes seconds for each GPU
 SILENCE_SECONDS = 2.0  # a sampler that is later than this is said to be silent
 EDGE_SECONDS = 0.25
+LONGEST_EDGE_SECONDS = 10.0  # what a slow driver is waited for at most; its edges may take a third of that
 HISTORY_SECONDS = 1.5  # the driver's utilisation comes that late: a window of up to 1 s
 HISTORY_CHECK_SECONDS = 0.2
+IN_SERIES = {*METRICS, *GPU_METRICS}
 LARGEST_SWEPT_SHARE = 0.02  # of a control round; above, it was not one
 MARGIN_SECONDS = 1.2  # on each side of a round: counters are read once a second at least
 
@@ -48,7 +50,7 @@ class Sampler:
         self._process: subprocess.Popen[str] | None = None
         self._started_ns = 0
         self._stopped = False
-        self._answers = True
+        self._unanswered_ns: int | None = None  # when an edge was asked for that did not come in time
         self._paused_ns: int | None = None
         self._pauses: list[tuple[int, int]] = []
         self._reason: str | None = "the sampler was not started"
@@ -101,14 +103,22 @@ class Sampler:
     def edge(self) -> None:
         """Have everything read at once: to be called just before a round starts and as soon as it has ended.
 
-        Returns when that was done, or after a quarter of a second; who did not answer is not waited for again.
+        Returns when that was done, or after a quarter of a second, or three times what it took at the start where that
+        is longer. A sampler that did not answer is not waited for again until it has.
         """
         if self._paused_ns is not None:
             return
         asked_ns = time.monotonic_ns()
         self._order(EDGE)
-        while self._answers and not self._is_complete(self._devices, asked_ns):
-            self._answers = time.monotonic_ns() - asked_ns < EDGE_SECONDS * 1e9
+        if self._unanswered_ns is not None and not self._is_complete(self._devices, self._unanswered_ns):
+            return
+        self._unanswered_ns = None
+        patience_ns = min(max(EDGE_SECONDS * 1e9, 3 * self._readings.edge_ns), LONGEST_EDGE_SECONDS * 1e9)
+        while not self._is_complete(self._devices, asked_ns):
+            has_ended = self._process is None or self._process.poll() is not None
+            if has_ended or time.monotonic_ns() - asked_ns > patience_ns:
+                self._unanswered_ns = asked_ns
+                return
             time.sleep(0.002)
 
     def pause(self) -> None:
@@ -152,8 +162,14 @@ class Sampler:
             ],
             system=next((system_from_dict(header.system) for header in sources.values() if header.system), None),
             cost=cost_of(
-                self._readings, list(sources.values()), since_ns, until_ns, self._sampled_period_ns, self._pauses
+                self._readings,
+                list(sources.values()),
+                since_ns,
+                until_ns,
+                round(self._period_seconds * 1e9),
+                self._pauses,
             ),
+            other_xids=self._readings.xids_but_of({device.id for device in devices}, since_ns, until_ns),
             control=control if self._was_left_alone(control) else None,
         )
 
@@ -195,6 +211,8 @@ class Sampler:
     ) -> DeviceTelemetry:
         window = self._readings.window(device.id, since_ns, until_ns)
         margin = math.ceil(MARGIN_SECONDS * 1e9 / self._sampled_period_ns)
+        lasting, methods = header.unavailable.get(device.id, {}), header.methods.get(device.id, {})
+        promised = set(methods) - set(lasting)
         attributed = []
         for one in rounds:
             around = self._readings.window(device.id, one.start_ns, one.end_ns, margin=margin)
@@ -209,6 +227,8 @@ class Sampler:
                     history=around.history,
                     gpm=around.gpm,
                     xids=around.xids,
+                    promised=promised,
+                    problems=around.problems,
                 )
             )
         return DeviceTelemetry(
@@ -218,8 +238,8 @@ class Sampler:
             time_ns=window.time_ns,
             series=with_history(window),
             xids=window.xids,
-            unavailable=_unavailable(window, header.unavailable.get(device.id, {})),
-            methods=dict(header.methods.get(device.id, {})),
+            unavailable=_unavailable(window, lasting, promised),
+            methods=dict(methods),
         )
 
     @property
@@ -239,14 +259,14 @@ class Sampler:
 
     def _wait_for(self, devices: Sequence[Device], until_ns: int) -> None:
         """Until each device that is sampled has a sample at `until_ns` or later, or there is no hope of one."""
-        patience_ns = round((SILENCE_SECONDS + 3 * self._period_seconds) * 1e9)
         begun_ns = until_ns
         while not self._is_complete(devices, until_ns) and self._process and self._process.poll() is None:
             now_ns = time.monotonic_ns()
             if not self._readings.headers:
                 begun_ns, patience_end_ns = now_ns, self._started_ns + START_SECONDS * 1e9
             else:
-                patience_end_ns = begun_ns + patience_ns
+                slow_ns = 3 * max(self._sampled_period_ns, self._readings.edge_ns)
+                patience_end_ns = begun_ns + SILENCE_SECONDS * 1e9 + slow_ns
             if now_ns > patience_end_ns:
                 return
             time.sleep(min(0.02, self._period_seconds / 4))
@@ -270,10 +290,9 @@ class Sampler:
         )
 
     def _is_sampled(self, device: Device) -> bool:
+        """Whether every sweep gives a sample of it, whatever the driver refuses of it."""
         header = self._header(device)
-        if header is None or header.reason is not None or device.id not in self._ids:
-            return False
-        return set(METRICS) > set(header.unavailable.get(device.id, {}))
+        return header is not None and header.reason is None and device.id in header.devices
 
     def _trouble(self, devices: Sequence[Device], until_ns: int) -> str | None:
         """Why samples up to `until_ns` are missing, if they are and no device is to blame."""
@@ -316,11 +335,11 @@ def with_history(window: Window) -> dict[str, list[float | None]]:
     return {**window.series, "utilization_percent": busy}
 
 
-def _unavailable(window: Window, lasting: Mapping[str, str]) -> dict[str, str]:
+def _unavailable(window: Window, lasting: Mapping[str, str], promised: Set[str]) -> dict[str, str]:
     """Why values are missing from the window, by metric."""
     reasons = dict(lasting)
-    for metric in METRICS:
-        if metric not in lasting and not window.series.get(metric):
+    for metric in sorted(promised & IN_SERIES):
+        if not window.series.get(metric):
             reasons[metric] = "no sample fell into this time"
     for metric, n_failed in window.failed.items():
         n_held = sum(value is None for value in window.series.get(metric, []))

@@ -19,13 +19,13 @@ from typing import Any, BinaryIO
 import msgspec
 
 from gpubench.spec.case import Device
+from gpubench.telemetry.calls import LARGEST_SHARE
 from gpubench.telemetry.source import Source, source_of
 
 GRACE_SECONDS = 2.0  # for a sweep under way; a driver that hangs longer is left hanging
 PARENT_CHECK_SECONDS = 1.0
 WRITE_NS = 500_000_000
 STDIN = 0
-LARGEST_SHARE = 0.2  # of the period that a sweep may take; else the period is made longer
 # Commands. An edge is a round's: everything is read. A pause is for a round without the sampler.
 EDGE, PAUSE, RESUME, STOP = "edge", "pause", "resume", "stop"
 
@@ -77,11 +77,15 @@ def main() -> None:
     threading.Thread(target=_watch, args=(settings.parent_pid,), daemon=True).start()
     sources = [make_source(name, settings.devices) for name in dict.fromkeys(map(source_of, settings.devices))]
     live = [source for source in sources if source.header().reason is None]
-    period_ns = fitting_period_ns(live, settings.period_ns)
+    period_ns = max(fitting_period_ns(live, settings.period_ns), *(s.header().period_ns for s in sources))
+    edge_ns = _edge_ns(live)  # which also leaves none of these sweeps for the series
     gc.freeze()  # what is there by now stays
     gc.set_threshold(50_000)  # only errors leave cycles; to look for them at every second's samples is dear
     with open(settings.path, "ab") as file:
-        for body in [{"period_ns": period_ns}, *({"header": dataclasses.asdict(s.header())} for s in sources)]:
+        for body in [
+            {"period_ns": period_ns, "edge_ns": edge_ns},
+            *({"header": dataclasses.asdict(s.header())} for s in sources),
+        ]:
             file.write(json.dumps(body).encode() + b"\n")
         file.flush()
         if live:
@@ -96,14 +100,20 @@ def main() -> None:
 def fitting_period_ns(sources: Sequence[Source], period_ns: int) -> int:
     """The period, or a longer one where a sweep would take too much of it."""
     took = []
-    for _ in range(2):
+    for _ in range(3):  # one of which has only what is read at every tick
         start_ns = time.monotonic_ns()
         for source in sources:
             source.sweep()
         took.append(time.monotonic_ns() - start_ns)
-    for source in sources:
-        source.sweep(edge=True)  # so that none of these is left for the series
     return max(period_ns, round(min(took) / LARGEST_SHARE))
+
+
+def _edge_ns(sources: Sequence[Source]) -> int:
+    """How long it takes to read everything."""
+    start_ns = time.monotonic_ns()
+    for source in sources:
+        source.sweep(edge=True)
+    return time.monotonic_ns() - start_ns
 
 
 def run_schedule(sweep: Callable[[bool, int], None], period_ns: int, commands: Commands) -> None:

@@ -13,16 +13,21 @@ from gpubench.spec.case import Device
 class Header:
     """What a source will read, said once, before its first sweep.
 
-    Where nothing can be read, `reason` says why. `unavailable` and `methods` map a device's id and a metric to why it
-    cannot be read, and to what is read. `power_average_seconds` names the devices whose power reading is an average
-    over the time before it; `power_limit_watts` what a device cannot exceed for long. `system` is a `GpuSystem` as a
-    dict. `call_seconds` says what calls took, `slowed_calls` which were too slow for every sweep.
+    Where nothing can be read, `reason` says why. `devices` are the ids of those that could be opened: every sweep gives
+    a sample of each, even where all of its readings fail. `unavailable` and `methods` map a device's id and a metric to
+    why it cannot be read, and to what is read. `period_ns` is the time between two readings of power where the driver
+    is too slow for the period that was asked for; 0 where it is not. `power_average_seconds` names the devices whose
+    power reading is an average over the time before it; `power_limit_watts` what a device cannot exceed for long.
+    `system` is a `GpuSystem` as a dict. `call_seconds` says what calls took, `slowed_calls` which were too slow for
+    every sweep.
     """
 
     source: str
     reason: str | None = None
+    devices: Sequence[str] = ()
     unavailable: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     methods: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    period_ns: int = 0
     power_average_seconds: Mapping[str, float] = field(default_factory=dict)
     power_limit_watts: Mapping[str, float] = field(default_factory=dict)
     system: dict[str, Any] | None = None

@@ -22,8 +22,9 @@ def visible_devices(
 
     `uuids` are those of all GPUs in PCI bus order. `instances` has, for each GPU that is cut into MIG instances, their
     UUIDs with their older names ("MIG-GPU-UUID/1/0"). An entry is an index, a UUID, or a prefix that only one UUID has;
-    a GPU that is cut means its first instance. An entry that fits no device hides everything after it; a device named
-    twice hides all. Without the variable each instance is a device, as each process can be given one.
+    a GPU that is cut means its first instance, and one in MIG mode that has none means no device. An entry that fits no
+    device hides everything after it; a device named twice hides all. Without the variable each instance is a device, as
+    each process can be given one.
     """
     cut = {gpu: tuple(names) for gpu, names in (instances or {}).items()}
     if variable is None:
@@ -33,7 +34,8 @@ def visible_devices(
     for entry in (text.strip() for text in variable.split(",")):
         fitting = _fitting(entry, uuids, cut, older)
         if len(fitting) != 1:
-            return Visible(tuple(ids), _problem(entry, len(fitting)))
+            bare = not fitting and _fitting(entry, uuids, {}, {})
+            return Visible(tuple(ids), _bare(entry) if bare else _problem(entry, len(fitting)))
         if fitting[0] in ids:
             return Visible((), f"{entry!r} names a device for the second time, which hides all of them")
         ids += fitting
@@ -53,6 +55,10 @@ def _fitting(
     elif entry.startswith("GPU-"):
         gpus = [uuid for uuid in uuids if uuid.startswith(entry)]
     return [device for gpu in gpus for device in cut.get(gpu, (gpu,))[:1]]
+
+
+def _bare(entry: str) -> str:
+    return f"{entry!r} names a GPU in MIG mode that has no instance, which hides it and everything after it"
 
 
 def _problem(entry: str, n_fitting: int) -> str | None:

@@ -165,7 +165,7 @@ def test_where_the_host_gave_the_cores_to_others_it_cannot_be_told_whether_share
 
 def test_without_telemetry_it_cannot_be_told_whether_shares_were_used():
     found = replace(loaded([[50.0], [50.0]], [[2.0]]), telemetry=Telemetry(reason="not sampled"))
-    assert severities(found) == {"shares_not_used": "warning"}
+    assert severities(found) == {"shares_not_used": "warning", "telemetry_incomplete": "warning"}
 
 
 def test_wide_shares_that_were_not_used_are_found():

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpubench.analysis.checks import environment, gpu, host, precision, timing, work
+from gpubench.analysis.checks import environment, gpu, host, precision, telemetry, timing, work
 from gpubench.analysis.checks.limits import EFFICIENCY_LIMIT, IMBALANCE_LIMIT, NOISE_LIMIT
 from gpubench.spec.record import Check, RunRecord
 
 __all__ = ["CONDITIONS", "EFFICIENCY_LIMIT", "IMBALANCE_LIMIT", "NOISE_LIMIT", "doubts", "sets_aside", "worst"]
+
+GROUPS = (work, precision, timing, host, environment, telemetry, gpu)
 
 # The doubts of the second kind that can be severe. Whatever is not named here is of the first: a doubt written by
 # another version must not be taken for harmless.
@@ -44,12 +46,7 @@ def doubts(record: RunRecord) -> list[Check]:
     """The doubts about one launch that ended well; one that did not has no number to doubt."""
     if record.outcome.status != "ok":
         return []
-    return [
-        check
-        for group in (work, precision, timing, host, environment, gpu)
-        for doubt in group.DOUBTS
-        for check in doubt(record)
-    ]
+    return [check for group in GROUPS for doubt in group.DOUBTS for check in doubt(record)]
 
 
 def worst(checks: Iterable[Check]) -> Check | None:

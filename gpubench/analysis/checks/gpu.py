@@ -163,6 +163,21 @@ def _device_errors(record: RunRecord) -> Iterator[Check]:
             return
 
 
+def _other_errors(record: RunRecord) -> Iterator[Check]:
+    """GPUs share links, power and a driver: one that fails may be felt by the launch on the others."""
+    codes: dict[str, set[int]] = {}
+    for id, _, code in record.telemetry.other_xids:
+        codes.setdefault(id, set()).add(code)
+    if codes:
+        told = [f"{id} reported Xid {', '.join(map(str, sorted(found)))}" for id, found in sorted(codes.items())]
+        yield Check(
+            name="other_device_errors",
+            severity="note",
+            message=f"{'; '.join(told)}, while this launch ran on other devices",
+            remedy="look the code up in NVIDIA's list of Xid errors, and see whether the case repeats without it",
+        )
+
+
 def _utilization(record: RunRecord) -> Iterator[Check]:
     for device in record.telemetry.devices:
         rounds = [each.utilization_percent for each in device.rounds if each.utilization_percent is not None]
@@ -244,6 +259,7 @@ DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
     _clock_held,
     _link,
     _device_errors,
+    _other_errors,
     _utilization,
     _energy,
 )

@@ -61,16 +61,6 @@ def _load(loads: Sequence[RoundLoad], what: str, *, name: str, who: str, remedy:
         )
 
 
-def _telemetry(record: RunRecord) -> Iterator[Check]:
-    if record.telemetry.devices and record.telemetry.reason:
-        yield Check(
-            name="telemetry_incomplete",
-            severity="warning",
-            message=record.telemetry.reason,
-            remedy="do not read utilisation, memory or power of this launch as if of all its rounds",
-        )
-
-
 def _swap(record: RunRecord) -> Iterator[Check]:
     moved = [record.host.swap_in_bytes, record.host.swap_out_bytes]
     if any(moved):
@@ -142,6 +132,5 @@ DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
     _swap,
     _cpu_throttled,
     _unlike_devices,
-    _telemetry,
     _imbalance,
 )

@@ -45,3 +45,9 @@ BUSY_PERCENT = 90.0
 
 # What a round without steps takes, against a round: as much as launches may differ by noise.
 TIMING_COST_SEVERE = 0.05
+
+# Of the readings that were due, above which a launch was sampled so seldom that a reader should know.
+DROPPED_SHARE = 0.5
+
+# Of the sampler's period, under which a round is too short for figures that are means of readings.
+FEWEST_PERIODS = 5

@@ -5,6 +5,8 @@
      count           GPUs, 2
      fail            functions with the status that they return: "amdsmi_init=34,amdsmi_get_power_info=2"
      hang            a function that never returns
+     abort           a function that ends the process by abort()
+     trigger         a file: none of these befalls a call before it is there
      lost            GPU:CALLS, a GPU that says "not found" after so many calls
      current_power   0: it is the average that is told, as before the MI300
      edge            0: there is no edge temperature, as on the MI300
@@ -68,8 +70,10 @@ static double watts(Gpu g) {
 }
 
 static Status enter(const char *function, Gpu g) {
-    const char *hang = setting("hang", ""), *lost = setting("lost", "-1:0");
+    const char *hang = setting("hang", ""), *lost = setting("lost", "-1:0"), *trigger = setting("trigger", "");
+    if (*trigger && access(trigger, F_OK)) return initialized || !strcmp(function, "amdsmi_init") ? OK : NOT_INITIALIZED;
     while (!strcmp(hang, function)) sleep(1);
+    if (!strcmp(setting("abort", ""), function)) abort();
     for (const char *at = strstr(setting("fail", ""), function); at; at = NULL)
         if (at[strlen(function)] == '=') return atoi(at + strlen(function) + 1);
     if (!initialized) return NOT_INITIALIZED;

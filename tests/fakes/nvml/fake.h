@@ -27,7 +27,7 @@ typedef struct gpu {
 } *Gpu;
 
 /* What befalls the calls of one symbol. */
-typedef struct { int known; long calls, fail_after, hang_after, slow_us; int fail_code; } Fate;
+typedef struct { int known; long calls, fail_after, hang_after, abort_after, slow_us; int fail_code; } Fate;
 
 #define MAX_GPUS 16
 extern struct gpu gpus[MAX_GPUS], instances[MAX_GPUS * 8];

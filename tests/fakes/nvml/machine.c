@@ -28,7 +28,10 @@ FUNCTION(nvmlDeviceGetHandleByIndex_v2, NULL, Uint index, Gpu *g)
 static void write_uuid(Gpu g, char *to, Uint size) {
     if (g->parent)
         snprintf(to, size, "MIG-%08x-fa4e-4000-%04d-%012d", 0xa0 + g->number, 8000 + g->gpu_instance * 10 + g->compute_instance, g->number);
-    else snprintf(to, size, "GPU-%08x-fa4e-4000-8000-%012d", 0xa0 + g->number, g->number);
+    else {
+        int n = number(g, "uuid_of_all", 0) ? 0 : g->number; /* a fault: all GPUs have that of the first */
+        snprintf(to, size, "GPU-%08x-fa4e-4000-8000-%012d", 0xa0 + n, n);
+    }
 }
 FUNCTION(nvmlDeviceGetUUID, g, Gpu g, char *to, Uint size) write_uuid(g, to, size); return OK; }
 FUNCTION(nvmlDeviceGetHandleByUUID, NULL, const char *uuid, Gpu *g)

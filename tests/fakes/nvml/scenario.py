@@ -14,7 +14,20 @@ from gpubench.spec.case import Device
 
 Setting = str | int | float
 SCENARIOS = Path(__file__).with_name("scenarios")
-OF_THE_MACHINE = {"count", "reversed", "fail", "lost", "hang", "slow", "slow_all", "driver", "nvml", "cuda"}
+OF_THE_MACHINE = {
+    "count",
+    "reversed",
+    "fail",
+    "lost",
+    "hang",
+    "abort",
+    "trigger",
+    "slow",
+    "slow_all",
+    "driver",
+    "nvml",
+    "cuda",
+}
 GIB = 2**30
 
 

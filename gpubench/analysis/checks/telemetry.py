@@ -1,0 +1,84 @@
+"""Whether all that was to be sampled was: what is missing leaves a doubt, whatever the machine and the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from gpubench.analysis.checks.limits import DROPPED_SHARE, FEWEST_PERIODS
+from gpubench.spec.record import METRICS, Check, DeviceTelemetry, RunRecord
+
+REMEDY = "do not read utilisation, memory, power or energy of this launch as if of all its rounds and devices"
+
+
+def _incomplete(record: RunRecord) -> Iterator[Check]:
+    """The sampler could not start, ended, or hung."""
+    if record.telemetry.reason:
+        yield Check(name="telemetry_incomplete", severity="warning", message=record.telemetry.reason, remedy=REMEDY)
+
+
+def _unread(record: RunRecord) -> Iterator[Check]:
+    """A device of which no reading succeeded, in any round or in all."""
+    sampled = record.telemetry.devices  # one that is not among them is another check's, sampled_other_devices
+    told = []
+    for device in sampled:
+        blind = [each.index for each in device.rounds if all(getattr(each, metric) is None for metric in METRICS)]
+        if blind:
+            why = next((device.unavailable[m] for m in METRICS if m in device.unavailable), "no sample fell into it")
+            told.append(f"nothing could be read of {device.id} in {_rounds(blind, len(device.rounds))} ({why})")
+    if told:
+        yield Check(
+            name="device_unread",
+            severity="warning",
+            message="; ".join(told),
+            remedy="see whether `nvidia-smi` still shows the device and its kernel log (`dmesg`) tells of an error",
+        )
+
+
+def _gaps(record: RunRecord) -> Iterator[Check]:
+    """A metric of a device that was read in the launch, and has no figure in a round that was long enough for one."""
+    period_seconds = record.telemetry.period_seconds or 0.0
+    long_enough = {r.index for r in record.rounds if (r.end_ns - r.start_ns) / 1e9 >= FEWEST_PERIODS * period_seconds}
+    told = []
+    for device in record.telemetry.devices:
+        for metric in METRICS:
+            lacking = [each for each in device.rounds if metric in each.unavailable and each.index in long_enough]
+            read = [each for each in device.rounds if any(getattr(each, name) is not None for name in METRICS)]
+            if not read or not lacking or _is_settling(device, metric):
+                continue
+            where = _rounds([each.index for each in lacking], len(device.rounds))
+            told.append(f"{metric} of {device.id} has no figure in {where} ({lacking[0].unavailable[metric]})")
+    if told:
+        more = f"; and {len(told) - 4} more" if len(told) > 4 else ""
+        yield Check(name="telemetry_gaps", severity="warning", message="; ".join(told[:4]) + more, remedy=REMEDY)
+
+
+def _is_settling(device: DeviceTelemetry, metric: str) -> bool:
+    """A power that the driver averages has no figure in short rounds, and the energy counter tells the same."""
+    return metric == "power_watts" and "average" in device.methods.get(metric, "")
+
+
+def _seldom(record: RunRecord) -> Iterator[Check]:
+    cost, period_seconds = record.telemetry.cost, record.telemetry.period_seconds
+    if cost is None or period_seconds is None or cost.dropped_ticks + cost.sweeps == 0:
+        return
+    dropped = cost.dropped_ticks / (cost.dropped_ticks + cost.sweeps)
+    if dropped > DROPPED_SHARE:
+        slowest = 1e3 * max(cost.call_seconds.values(), default=0.0)
+        slow = f"; a call into the driver takes up to {slowest:.0f} ms" if slowest >= 1 else ""
+        yield Check(
+            name="sampled_seldom",
+            severity="warning",
+            message=f"{cost.dropped_ticks} of {cost.dropped_ticks + cost.sweeps} readings were not made: the devices "
+            f"were read every {period_seconds:.3g} s at best{slow}",
+            remedy="longer rounds have figures all the same; see whether `nvidia-smi` is as slow, and what else asks "
+            "the driver",
+        )
+
+
+def _rounds(indices: Sequence[int], total: int) -> str:
+    if len(indices) == total:
+        return "any round" if total > 1 else "the round"
+    return f"round{'s' if len(indices) > 1 else ''} {', '.join(map(str, indices))} of {total}"
+
+
+DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (_incomplete, _unread, _gaps, _seldom)
