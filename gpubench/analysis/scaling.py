@@ -116,7 +116,8 @@ class CaseSummary:
 
     @property
     def joules_per_sample(self) -> float | None:
-        return self.usage.joules_per_sample
+        """None also where a check took the number away: the energy was of the same samples."""
+        return None if self.samples_per_second is None else self.usage.joules_per_sample
 
     @property
     def is_baseline(self) -> bool:

@@ -1,7 +1,8 @@
 """What a reader should take home: for each series, at its largest size, whether more devices made it faster.
 
-A word is only used where the whole 95 % interval says so. `scales`: efficiency of at least 0.80. `speeds_up`: faster
-than one device by more than the margin. `does_not_scale`: not even that. `not_resolved`: the interval holds both.
+A word is only used where the whole 95 % interval says so. `scales`: efficiency of at least 0.80. `speeds_up`: less than
+that, and faster than one device by more than the margin. `does_not_scale`: not even that. `not_resolved`: the interval
+holds more than one of these, and the reason says which figures cannot be excluded.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Literal
 
 from gpubench.analysis import stats
 from gpubench.analysis.scaling import CaseSummary, Series
+from gpubench.analysis.stats import Interval
 
 SCALES_FROM = 0.80  # scaling efficiency
 MARGIN = 0.01  # a difference in throughput below this is none, whatever its interval says
@@ -52,17 +54,29 @@ def judge(summary: CaseSummary) -> Verdict:
         fewest = min(len(summary.launches), len(summary.baseline.launches))
         reason = f"{fewest} launch{'es' if fewest != 1 else ''} give no interval; it takes {stats.FEWEST_LAUNCHES}"
         return Verdict("not_resolved", summary, reason)
-    if interval.low >= SCALES_FROM * summary.case.n_devices:
+    scales_from, faster_from = SCALES_FROM * summary.case.n_devices, 1 + MARGIN
+    if interval.low >= scales_from:
         return Verdict("scales", summary)
-    if interval.low > 1 + MARGIN:
+    if faster_from < interval.low and interval.high < scales_from:
         return Verdict("speeds_up", summary)
-    if interval.high <= 1 + MARGIN:
+    if interval.high <= faster_from:
         return Verdict("does_not_scale", summary)
-    return Verdict("not_resolved", summary, _launches_hint(summary, summary.baseline, summary.speedup))
+    spanned = [limit for limit in (faster_from, scales_from) if interval.low <= limit <= interval.high]
+    hint = _launches_hint(summary, summary.baseline, summary.speedup, spanned)
+    return Verdict("not_resolved", summary, f"{_not_excluded(summary, interval)}; {hint}")
 
 
-def _launches_hint(summary: CaseSummary, baseline: CaseSummary, speedup: float) -> str:
-    distance = abs(math.log(speedup / (1 + MARGIN)))
+def _not_excluded(summary: CaseSummary, interval: Interval) -> str:
+    """What the interval leaves open: of the efficiency, and whether it is faster than one device at all."""
+    n = summary.case.n_devices
+    about, low, high = (summary.speedup or 0.0) / n, interval.low / n, interval.high / n
+    sure = "faster than one device, but " if interval.low > 1 + MARGIN else ""
+    return f"{sure}an efficiency of about {about:.2f}, and {low:.2f} to {high:.2f} cannot be excluded"
+
+
+def _launches_hint(summary: CaseSummary, baseline: CaseSummary, speedup: float, limits: Sequence[float]) -> str:
+    """How many launches would keep the interval clear of the limits that it holds; all of them must be cleared."""
+    distance = min(abs(math.log(speedup / limit)) for limit in limits)
     needed = stats.launches_needed(_ratio_noise(summary, baseline), distance) if distance else None
     if needed is None:
         return "launches differ too much for more of them to settle it: look for other load on the machine"

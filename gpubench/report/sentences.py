@@ -131,9 +131,9 @@ DEFINITIONS = (
     ),
     (
         "Verdict",
-        f"“Scales”: the whole interval of the efficiency is at {SCALES_FROM:.2f} or above. “Scales in part”: not that, "
-        f"but the whole interval is faster than one device by more than {100 * MARGIN:g} %. “Does not scale”: the "
-        "whole interval is below that. “Not resolved”: the interval holds both.",
+        f"“Scales”: the whole interval of the efficiency is at {SCALES_FROM:.2f} or above. “Scales in part”: the whole "
+        f"interval is below that, and faster than one device by more than {100 * MARGIN:g} %. “Does not scale”: the "
+        "whole interval is not even that. “Not resolved”: the interval holds more than one of these; it stands beside.",
     ),
     (
         "Busy",

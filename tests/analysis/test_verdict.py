@@ -19,6 +19,7 @@ def judged(*rates: float, launches: int = 3):
         ("speeds_up", (139.0, 140.0, 141.0)),
         ("does_not_scale", (89.0, 90.0, 91.0)),
         ("not_resolved", (96.0, 103.0, 108.0)),
+        ("not_resolved", (150.0, 160.0, 170.0)),  # right at 0.80
     ],
 )
 def test_the_kind_follows_from_the_whole_interval(kind, rates):
@@ -30,6 +31,14 @@ def test_what_is_not_resolved_says_how_many_launches_it_would_take():
     [verdict] = judged(98.0, 105.0, 108.0)
     assert verdict.kind == "not_resolved"
     assert "launches of each would settle it" in verdict.reason
+
+
+def test_not_sure_that_it_is_080_is_said_and_never_called_scaling_in_part():
+    [verdict] = judged(150.0, 160.0, 170.0)
+    interval = verdict.summary.scaling_efficiency_interval
+    told = f"an efficiency of about 0.80, and {interval.low:.2f} to {interval.high:.2f} cannot be excluded"
+    assert verdict.kind == "not_resolved"
+    assert verdict.reason.startswith(f"faster than one device, but {told}")
 
 
 def test_two_launches_resolve_nothing():

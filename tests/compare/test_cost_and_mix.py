@@ -217,6 +217,7 @@ def test_a_number_that_a_check_took_away_takes_energy_cost_and_totals_with_it():
     made = study(compare([a, b]), {"a": BOTH, "b": BOTH}, [Work(workload="resnet20", samples_per_month=3.6e6)])
     [_, row] = made.groups[0]
     lost = made.totals[1]
+    assert row.summary.joules_per_sample is None
     for each in (row.joules_per_sample, row.samples_per_joule, row.bought_per_million, row.rented_per_million):
         assert each.value is None
     for each in (lost.hours, lost.machines, lost.use, lost.kilowatt_hours, lost.bought, lost.rented):
