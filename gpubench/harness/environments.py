@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -115,7 +114,7 @@ class Environment:
         base, version = self.base_python(log)
         requirements = self.requirements(device_kind)
         shutil.rmtree(self.folder, ignore_errors=True)
-        log(f"making a virtual environment, then installing {', '.join(_packages(requirements))}")
+        log(f"making a virtual environment, then installing {_first(requirements)} and what it needs")
         # Not the standard library's venv: Debian's Python cannot make one with pip in it.
         virtualenv = [sys.executable, "-m", "virtualenv", "--quiet", "--no-periodic-update", "-p", str(base)]
         self._run([*virtualenv, str(self.folder)], "making a virtual environment", log)
@@ -178,10 +177,10 @@ class SetupError(GpubenchError):
         )
 
 
-def _packages(requirements: Path) -> list[str]:
-    """The packages that a requirements file names, without its comments and markers."""
-    lines = (re.split("[;#]", line)[0].strip() for line in requirements.read_text().splitlines())
-    return [line for line in lines if line]
+def _first(requirements: Path) -> str:
+    """The first package that a requirements file names: the framework itself."""
+    lines = (line.partition("#")[0].strip() for line in requirements.read_text().splitlines())
+    return next((line for line in lines if line), "nothing")
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
