@@ -33,7 +33,9 @@ ADDRESS_SPACE_BYTES = 6 << 30  # torch and its threads take two or three
 def test_a_worker_that_speaks_nonsense_fails_by_itself(harness, tmp_path, says):
     python = tmp_path / "python"
     python.write_text(
-        f"#!{sys.executable}\nimport os, time\nsays = {says!r}\n"
+        f"#!{sys.executable}\nimport os, sys, time\nsays = {says!r}\n"
+        # Asked for its version, it is a Python like any other.
+        "if '-c' in sys.argv:\n    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])\n"
         "while says:\n    says = says[os.write(int(os.environ['GPUBENCH_MESSAGE_FD']), says):]\ntime.sleep(60)\n"
     )
     python.chmod(0o755)
