@@ -252,7 +252,7 @@ class _Attempt:
                 parameter_types=_union([rank.parameter_types for rank in found]),
                 input_types=_union([rank.input_types for rank in found]),
                 product_types=_union([rank.product_types for rank in found]),
-                tf32=found[0].tf32,
+                tf32=found[0].tf32 if self.launch.case.device_kind == "gpu" else None,
                 cpu_capability=found[0].cpu_capability,
             )
 

@@ -1,5 +1,6 @@
 """PyTorch's strategies, run in PyTorch's own Python."""
 
+import threading
 from importlib import import_module
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from gpubench.spec.workload import WORKLOADS
 from gpubench.worker.inspection import digest
 
 SAMPLES = {"mlp": 256, "resnet20": 8, "resnet50": 2}
+RUN = threading.Thread.run
 NEEDS_GPUS = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs 2 GPUs; PyTorch finds fewer")
 
 
@@ -135,6 +137,56 @@ def test_data_parallel_is_refused_on_a_cpu():
 def test_bf16_trains():
     found = trained(single, "resnet20", place_of(1), steps=8, precision="bf16")
     assert found["losses"][-1] < found["losses"][0]
+
+
+@pytest.mark.parametrize(
+    ("precision", "expected"), [("fp32", {"float32"}), ("bf16", {"bfloat16"})]
+)  # fmt: skip
+@pytest.mark.parametrize("workload", ["mlp", "resnet20"])
+def test_the_type_of_products_is_seen_as_it_reaches_the_device(workload, precision, expected):
+    with single.training(
+        case_of(workload, "single", 1, precision=precision), place_of(1), workload_module(workload)
+    ) as training:
+        before = training.loss(training.step())
+        assert device.product_types(training.step, None) == expected
+        assert training.loss(training.step()) < before  # it trains on as before
+        assert threading.Thread.run is RUN
+
+
+class ThreadsOfDataParallel(torch.nn.Module):
+    """nn.DataParallel's way with autocast, on a CPU: new threads take over that it is on, and not its type."""
+
+    def __init__(self, module, device_ids):
+        super().__init__()
+        self.module = module
+
+    def forward(self, inputs):
+        outputs = {}
+        enabled = torch.is_autocast_enabled("cpu")
+
+        def run(index, part):
+            with torch.autocast("cpu", torch.float16, enabled=enabled):
+                outputs[index] = self.module(part)
+
+        threads = [threading.Thread(target=run, args=each) for each in enumerate(inputs.chunk(2))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with torch.autocast("cpu", enabled=False):  # nn.DataParallel gathers by copies
+            return torch.cat([outputs[index] for index in range(2)]).float()
+
+
+@pytest.mark.parametrize(("in_forward", "expected"), [(True, {"bfloat16"}), (False, {"float16"})])
+def test_data_parallel_runs_bf16_in_its_threads_since_its_model_enters_autocast_itself(
+    monkeypatch, in_forward, expected
+):
+    monkeypatch.setattr(data_parallel.nn, "DataParallel", ThreadsOfDataParallel)
+    if not in_forward:  # as PyTorch's own way has it, which is what the model's own autocast is for
+        monkeypatch.setattr(data_parallel, "Autocast", lambda model, case, device: model)
+    case = case_of("mlp", "data_parallel", 2, precision="bf16")
+    with data_parallel.training(case, place_of(2), workload_module("mlp")) as training:
+        assert device.product_types(training.step, None) == expected
 
 
 def test_discovery_names_what_torch_finds():
