@@ -9,8 +9,8 @@ from statistics import fmean
 
 from gpubench.files.store import Journal
 from gpubench.harness import quiet
-from gpubench.harness.plan import Cases, Plan, Runnable
-from gpubench.harness.schedule import missing
+from gpubench.harness.plan import Cases, Plan, Runnable, baseline_of
+from gpubench.harness.schedule import missing, missing_pairs
 from gpubench.harness.session import Session
 from gpubench.progress import LineProgress
 from gpubench.spec.record import RunRecord, Schedule
@@ -54,10 +54,7 @@ class Campaign:
             alone = [one for one in alone if one not in paired]
         self._launches(missing(alone, self.plan.launches, self.plan.seed, self.records))
         if self.plan.paired == "auto":
-            noisy = self.noisy(self.records)
-            paired = [one for one in alone if one.case.id in noisy and self._baseline_of(one) and self._both_fit(one)]
-            if paired:
-                self.progress.note("The launches differ much; measuring again in pairs, baseline and gang in turns.")
+            paired = self._worth_pairing(alone)
         self._pairs(paired)
         if self.plan.until is not None:
             self._until(self.plan.until, alone, paired)
@@ -77,18 +74,18 @@ class Campaign:
             self._launch_seconds.append(time.monotonic() - began)
             self.progress.finished(record)
 
+    def _worth_pairing(self, alone: Sequence[Runnable]) -> list[Runnable]:
+        """The gangs whose launches differ much, and those that an earlier part of this run has begun to pair."""
+        noisy = self.noisy(self.records)
+        begun = {r.case for r in self.records if r.schedule and r.schedule.paired_as == "gang"}
+        gangs = [one for one in alone if self._baseline_of(one)]
+        new = [one for one in gangs if one.case not in begun and one.case.id in noisy and self._both_fit(one)]
+        if new:
+            self.progress.note("The launches differ much; measuring again in pairs, baseline and gang in turns.")
+        return [one for one in gangs if one.case in begun or one in new]
+
     def _pairs(self, paired: Sequence[Runnable]) -> None:
-        done = {
-            (r.case, r.launch)
-            for r in self.records
-            if r.schedule and r.schedule.paired_as == "gang" and r.outcome.status == "ok"
-        }
-        todo = [
-            (one, number)
-            for number in range(1, self.plan.launches + 1)
-            for one in paired
-            if (one.case, number) not in done
-        ]
+        todo = missing_pairs(paired, range(1, self.plan.launches + 1), self.records)
         self.progress.expect(len(todo))
         for runnable, number in todo:
             self._pair(runnable, number)
@@ -123,18 +120,13 @@ class Campaign:
                 return
             todo = missing(block, number, self.plan.seed, self.records)
             self._launches([(one, launch) for one, launch in todo if launch == number])
-            self.progress.expect(len(pairs))
-            for one in pairs:
-                self._pair(one, number)
+            again = missing_pairs(pairs, [number], self.records)
+            self.progress.expect(len(again))
+            for one, launch in again:
+                self._pair(one, launch)
 
     def _baseline_of(self, runnable: Runnable) -> Runnable | None:
-        """`single` on one device, of the same kind of work; None for a case that is itself on one device."""
-        case = runnable.case
-        if case.n_devices == 1:
-            return None
-        batch = case.per_device_batch if case.scaling == "weak" else case.global_batch
-        wanted = replace(case, strategy="single", n_devices=1, per_device_batch=batch, global_batch=batch)
-        return next((one for one in self.cases.runnable if one.case == wanted), None)
+        return baseline_of(runnable, self.cases.runnable)
 
     def _both_fit(self, runnable: Runnable) -> bool:
         """Whether baseline and gang fit into the devices' memory together, by the peaks seen so far."""
@@ -161,7 +153,8 @@ class Campaign:
         if self.plan.wait_quiet_seconds is None or self.session.sampler is None:
             return schedule
         ids = [device.id for one in about for device in one.devices]
-        was_quiet, waited = quiet.wait(self.session.sampler, ids, self.plan.wait_quiet_seconds)
+        self.session.sampler.wait_until_ready()
+        was_quiet, waited = quiet.wait(self.session.sampler, ids, self.plan.wait_quiet_seconds, self.progress.waiting)
         return replace(schedule, waited_for_quiet_seconds=waited, quiet=was_quiet)
 
     def _spent(self) -> bool:

@@ -72,9 +72,14 @@ class LineProgress:
         seconds = self._finished - self._launch_began
         left = self._seconds_left()
         rest = "" if not left else f"; about {_minutes(left)} left"
-        self._write(f"{self._counter(self.done)} {record.case.id}: {_result(record)} ({seconds:.0f} s{rest})")
+        told = f"{_result(record)}{_waited(record)}"
+        self._write(f"{self._counter(self.done)} {record.case.id}: {told} ({seconds:.0f} s{rest})")
 
     def note(self, text: str) -> None:
+        self._write(text)
+
+    def waiting(self, text: str) -> None:
+        """A launch waits for something, which `text` says."""
         self._write(text)
 
     def _seconds_left(self) -> float | None:
@@ -99,8 +104,12 @@ class Quiet(LineProgress):
 
     def finished(self, record: RunRecord) -> None:
         self.done += 1
-        if record.outcome.status != "ok":
-            self._write(f"{record.case.id}: {_result(record)}")
+        began_unquiet = record.schedule is not None and record.schedule.quiet is False
+        if record.outcome.status != "ok" or began_unquiet:
+            self._write(f"{record.case.id}: {_result(record)}{_waited(record)}")
+
+    def waiting(self, text: str) -> None:
+        pass
 
 
 class LiveProgress(LineProgress):
@@ -246,6 +255,16 @@ def _result(record: RunRecord) -> str:
     doubt = f", but: {', '.join(severe)}" if severe else ""
     where = "on CPU shares" if record.case.device_kind == "cpu" else "on GPUs"
     return f"{rate:,.1f} samples/s {where}{doubt}"
+
+
+def _waited(record: RunRecord) -> str:
+    """How long the launch waited for quiet devices, and whether they became so; nothing where it did not wait."""
+    if record.schedule is None or record.schedule.waited_for_quiet_seconds is None:
+        return ""
+    seconds = f"{record.schedule.waited_for_quiet_seconds:.1f} s"
+    if record.schedule.quiet is None:
+        return f"; waited {seconds}, and whether the devices were quiet cannot be read"
+    return f"; waited {seconds} until quiet" if record.schedule.quiet else f"; began after {seconds} without quiet"
 
 
 def _minutes(seconds: float) -> str:

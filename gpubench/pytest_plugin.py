@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name in ("workloads", "frameworks", "strategies", "devices", "precision", "scaling"):
         group.addoption(f"--{name}", metavar="A,B", help=f"only these {name}")
     group.addoption("--device-kind", choices=["auto", "cpu", "gpu"], help="GPUs or CPU shares (default: auto)")
-    group.addoption("--per-device-batch", type=int, metavar="N", help="samples that one device sees in a step")
+    group.addoption("--per-device-batch", metavar="N,N", help="samples that one device sees in a step; each a series")
     group.addoption("--launches", type=int, metavar="N", help="fresh process groups of each case")
     group.addoption("--gpubench-machine", metavar="NAME", help="call this machine NAME (default: its host name)")
     group.addoption(
@@ -142,7 +142,7 @@ class Benchmarks:
 
     def cases(self) -> Cases:
         """Worked out once, when the first test asks for it."""
-        from gpubench.cli.options import read_counts
+        from gpubench.cli.options import read_batch, read_counts
         from gpubench.harness import machine, plan, registry
         from gpubench.harness.interpreters import Interpreters
 
@@ -156,10 +156,11 @@ class Benchmarks:
         lists = ("workloads", "frameworks", "strategies", "precision", "scaling")
         given: dict[str, Any] = {name: _words(getattr(option, name)) for name in lists}
         given["device_kind"] = option.device_kind
-        given["per_device_batch"] = option.per_device_batch
         given["launches"] = option.launches
         try:
             given["devices"] = read_counts("--devices", option.devices) if option.devices is not None else ()
+            if option.per_device_batch is not None:
+                given["per_device_batch"] = read_batch("--per-device-batch", option.per_device_batch)
             wanted = plan.chosen(option.suite, Path(option.plan) if option.plan else None, given)
             self._machine = machine.describe(option.gpubench_machine)
             if line := machine.fallback(wanted.device_kind, self._machine):

@@ -90,15 +90,15 @@ def test_dry_run_says_what_would_run_and_what_would_not_and_why(gpubench, tmp_pa
         (("run", "--devices", "two"), 2, "takes counts such as 1,2,4"),
         (("run", "--frameworks", "fake", "--devices", "999"), 2, "ask for 1 to"),
         (("run", "--suite", "quikc"), 2, "no suite 'quikc'; did you mean quick"),
-        (("run", "--plan", "nowhere.toml"), 2, "Cannot read the plan nowhere.toml"),
+        (("run", "--plan", "nowhere.toml"), 2, "Cannot read nowhere.toml"),
         (("run", "--frameworks", "fake", "--save", "../up"), 2, "cannot be a run's name"),
         (("run", "--frameworks", "fake", "--python", "fake=/no/such"), 2, "there is no program /no/such"),
         (("run", "--python", "nope"), 2, "--python takes NAME=PATH"),
         (("run", "--frameworks", "fake", "--results", "/proc/here"), 2, "Choose another folder with --results"),
         (("run", "--frameworks", "fake", "--strategies", "gpu_only", "--devices", "2"), 3, "needs a GPU by design"),
         (("run", "--frameworks", "fake", "--device-kind", "gpu"), 2, "No GPU was found"),
-        (("show", "nothing"), 2, "There is no run in results"),
-        (("report", "nothing"), 2, "There is no run in results"),
+        (("show", "nothing"), 2, "There is no run 'nothing': there is none in results"),
+        (("report", "nothing"), 2, "There is no run 'nothing': there is none in results"),
         (("setup", "pytorch"), 2, "did you mean torch"),
         (("list", "ddpp"), 2, "did you mean ddp"),
         (("frobnicate",), 2, "No such command"),
@@ -213,7 +213,7 @@ def test_resume_refuses_what_is_no_part_of_what_is_asked_for(gpubench, tmp_path)
     before = journal.read_bytes()
     other = gpubench("run", "--frameworks", "fake", "--workloads", "mlp", "--resume", "first")
     assert other.returncode == 2
-    assert "holds other cases" in other.stderr
+    assert "was started with workloads resnet20, and mlp contradicts that" in other.stderr
     foreign = tmp_path / "foreign.jsonl"
     foreign.write_text('{"a": 1}\n')
     assert gpubench(*FAKE, "--resume", str(foreign)).returncode == 2

@@ -320,6 +320,7 @@ def _median(values: Iterable[float | None]) -> float | None:
 def _order(summary: CaseSummary) -> tuple[object, ...]:
     case = summary.case
     single_first = (case.strategy != "single", case.strategy)
-    size = (case.n_nodes, case.n_devices, case.per_device_batch)
+    batch = case.per_device_batch if case.scaling == "weak" else case.global_batch  # each is a series
+    size = (batch, case.n_nodes, case.n_devices)
     machine = (summary.machine_label, case.device_kind)
     return (*machine, case.workload, case.scaling, case.precision, case.framework, *single_first, *size)

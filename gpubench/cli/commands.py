@@ -9,7 +9,7 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,9 +24,7 @@ from gpubench.spec.errors import EXIT_CODES, GpubenchError, UsageError
 
 if TYPE_CHECKING:
     from gpubench.files.store import Journal, Run
-    from gpubench.harness.plan import Cases, Plan
-    from gpubench.harness.session import Session
-    from gpubench.spec.record import Machine, RunRecord
+    from gpubench.spec.record import RunRecord
 
 PYTHON = click.option(
     "--python", "pythons", multiple=True, metavar="NAME=PATH", help="The Python that has a framework (repeatable)."
@@ -157,7 +155,9 @@ def setup(frameworks: tuple[str, ...], device_kind: str) -> None:
 
 @main.command()
 @click.option("--suite", help="quick, standard or full: what to run unless said otherwise.  [default: quick]")
-@click.option("--plan", "plan_file", type=click.Path(path_type=Path), help="TOML file with these settings.")
+@click.option(
+    "--plan", "plan_file", type=click.Path(path_type=Path), help="TOML file with these settings; see docs/plans.md."
+)
 @click.option("--workloads", callback=words, help="E.g. mlp,resnet20.")
 @click.option("--frameworks", callback=words, help="E.g. torch,tensorflow.")
 @click.option("--strategies", callback=words, help="E.g. ddp,mirrored; each one's baseline `single` comes along.")
@@ -168,11 +168,12 @@ def setup(frameworks: tuple[str, ...], device_kind: str) -> None:
 @click.option(
     "--per-device-batch",
     callback=batch,
-    metavar="N|auto|knee",
-    help="Samples that one device sees in a step; auto: as many as fit; knee: the fewest that are nearly as fast.",
+    metavar="N,N|auto|knee",
+    help="Samples that one device sees in a step, each number a series; auto: as many as fit; knee: the fewest that "
+    "are nearly as fast.",
 )
 @click.option("--launches", type=int, help="Fresh process groups of each case.")
-@click.option("--save", "name", default="run", show_default=True, help="The run's name.")
+@click.option("--save", "name", help="The run's name.  [default: run]")
 @click.option("--seed", type=int, help="Of the order of launches, and of data and weights.  [default: 0]")
 @click.option(
     "--paired/--no-paired",
@@ -192,8 +193,8 @@ def setup(frameworks: tuple[str, ...], device_kind: str) -> None:
     metavar="TIME",
     help="Before a launch, wait up to so long for the devices to be idle, e.g. 60s.",
 )
-@click.option("--resume", metavar="RUN", help="Continue RUN with what is missing; give the same selection again.")
-@click.option("--machine", "machine_name", metavar="NAME", help="Call this machine NAME.  [default: its host name]")
+@click.option("--resume", metavar="RUN", help="Continue RUN, a name or number, by its own plan; runs what is missing.")
+@click.option("--machine", metavar="NAME", help="Call this machine NAME.  [default: its host name]")
 @click.option("--dry-run", is_flag=True, help="Say what would run, and what would not and why.")
 @click.option("--quiet", "-q", is_flag=True, help="Only results and what went wrong.")
 @RESULTS
@@ -201,9 +202,8 @@ def setup(frameworks: tuple[str, ...], device_kind: str) -> None:
 def run(
     suite: str | None,
     plan_file: Path | None,
-    name: str,
+    name: str | None,
     resume: str | None,
-    machine_name: str | None,
     dry_run: bool,
     quiet: bool,
     results: Path,
@@ -217,38 +217,45 @@ def run(
       gpubench run --workloads resnet20 --frameworks torch --devices 1,2 --save first
     """
     from gpubench.analysis.scaling import summarize_runs
-    from gpubench.cli import ending
-    from gpubench.files.store import Journal, find, machine_folder
+    from gpubench.cli import dry_run as dry
+    from gpubench.cli import ending, running
+    from gpubench.files.store import Journal, machine_folder
     from gpubench.harness import machine, plan, registry
     from gpubench.harness.interpreters import Interpreters
+    from gpubench.harness.settings import to_toml
 
-    wanted = plan.chosen(suite, plan_file, options)
-    this = machine.describe(machine_name)
-    interpreters = Interpreters.parse(list(pythons), list(registry.frameworks()))
-    asked = plan_file is not None or bool(options["devices"])
-    cases = plan.cases(plan.with_baselines(wanted), this, interpreters, strict_devices=asked)
-    if line := machine.fallback(wanted.device_kind, this):
+    begun = running.begun(resume, name, results) if resume is not None else None  # before all else: it may be none
+    given = plan.given(suite, plan_file, {**options, "python": pythons})
+    asked = plan.of_settings(given)
+    this = machine.describe(asked.machine)
+    interpreters = Interpreters.parse(list(asked.python), list(registry.frameworks()))
+    if begun is None:
+        wanted = plan.resolved(asked, this, interpreters)
+    else:
+        this = running.same_machine(begun, this, asked.machine)
+        wanted, interpreters = running.continued_plan(begun, given, this, interpreters)
+    strict = begun is None and (plan_file is not None or bool(options["devices"]))  # else it has what there was
+    cases = plan.cases(wanted, this, interpreters, strict_devices=strict)
+    if begun is not None:
+        running.see_that_it_fits(begun, cases, wanted)
+    elif line := machine.fallback(asked.device_kind, this):
         streams.tell(line)
     if dry_run:
-        _show_plan(cases, wanted, this)
+        click.echo(dry.as_text(cases, wanted, this, begun.records if begun is not None else ()))
         if not cases.runnable:
-            _nothing_to_run(cases)
+            running.nothing_to_run(cases)
         return
     for skipped in cases.skipped:
         with contextlib.suppress(OSError):  # as of all progress: nobody may be reading it
             click.echo(f"skipped {skipped.case.id}: {skipped.reason}", err=True)
     if not cases.runnable:
-        _nothing_to_run(cases)
+        running.nothing_to_run(cases)
     for signum in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signum) != signal.SIG_IGN:  # nohup means it
             signal.signal(signum, _interrupt)
-    journal = (
-        Journal.reopen(find(resume, results)) if resume is not None else Journal.create(results, machine_folder(), name)
-    )
-    if resume is not None and machine_name is None:
-        this = machine.named_as(this, journal.records)
-    earlier = _earlier(journal, cases, this) if resume is not None else []
-    records, measured = _run_all(cases, wanted, this, journal, quiet, earlier)
+    journal = Journal.reopen(begun.path) if begun else Journal.create(results, machine_folder(), name or "run")
+    journal.keep_plan(to_toml(replace(wanted, budget_seconds=None)))  # a budget is that of one command
+    records, measured = running.launches(cases, wanted, this, journal, quiet, journal.records)
     run_ = _as_run(journal, records)
     with ending.however_it_is_shown(journal.path):
         _show([run_], as_json=False)
@@ -348,82 +355,6 @@ def report(runs: tuple[str, ...], output: Path, results: Path) -> None:
         plots = write_plots(summaries, output.with_suffix(".plots"))
     for path in [output, *plots]:
         click.echo(path)
-
-
-def _run_all(
-    cases: Cases, wanted: Plan, this: Machine, journal: Journal, quiet: bool, earlier: list[RunRecord]
-) -> tuple[list[RunRecord], Cases]:
-    """The records, and the cases at the batch that they were measured at."""
-    from gpubench.analysis.checks import doubts
-    from gpubench.analysis.precision import noisy, unresolved
-    from gpubench.campaign import Campaign
-    from gpubench.harness.session import Session
-    from gpubench.progress import LineProgress, LiveProgress, Quiet, for_terminal
-
-    progress = Quiet() if quiet else LiveProgress() if for_terminal(sys.stderr) else LineProgress()
-    with Session(this, cases, wanted.timing, progress, doubts, logs=journal.log_folder()) as session, progress:
-        if isinstance(progress, LiveProgress) and session.sampler is not None:
-            progress.readings = session.sampler.latest
-        if isinstance(wanted.per_device_batch, str):
-            cases = _with_found_batches(session, cases, wanted.per_device_batch == "knee", earlier, progress.note)
-        return Campaign(session, cases, wanted, journal, progress, unresolved, noisy).run(earlier), cases
-
-
-def _earlier(journal: Journal, cases: Cases, this: Machine) -> list[RunRecord]:
-    """What a run to be continued holds. UsageError where it is not a part of what is asked for now."""
-    from gpubench.spec.identity import identity
-
-    records = journal.records
-    if not records and journal.path.stat().st_size:
-        raise UsageError(f"{journal.path} holds no record of gpubench, so it is not continued.")
-    planned = {one.case for one in cases.runnable} | {one.case for one in cases.skipped}
-    others = {record.case.id for record in records if record.case not in planned}
-    if others:
-        raise UsageError(
-            f"{journal.path} holds other cases ({', '.join(sorted(others)[:3])}…): give its selection again."
-        )
-    for record in records:
-        if found := identity(record.machine).differences(identity(this)):
-            told = "; ".join(f"{what}: {then} there, {now} here" for what, (then, now) in found.items())
-            raise UsageError(f"{journal.path} is of another machine, or of this one in another state ({told}).")
-    return records
-
-
-def _with_found_batches(
-    session: Session, cases: Cases, for_knee: bool, earlier: list[RunRecord], tell: Callable[[str], None]
-) -> Cases:
-    """The cases at the batch that is found for each series; a resumed run keeps the one that it has."""
-    from gpubench.harness.batch import Search, series, with_batch
-    from gpubench.harness.plan import Cases
-
-    found = {
-        series(r.case): r.case.per_device_batch for r in earlier if r.outcome.status == "ok" and r.case.n_devices == 1
-    }
-    todo = [one for one in cases.runnable if series(one.case) not in found]
-    found |= Search(session.trial, session.machine.memory_bytes, tell, for_knee).run(todo)
-    runnable = [replace(one, case=with_batch(one.case, found[series(one.case)])) for one in cases.runnable]
-    return Cases(runnable, cases.skipped)
-
-
-def _show_plan(cases: Cases, wanted: Plan, this: Machine) -> None:
-    from gpubench.spec.identity import cpu_limit
-
-    if limit := cpu_limit(this):
-        click.echo(f"A control group limits the CPUs to {limit}.")
-    for runnable in cases.runnable:
-        devices = ", ".join(device.id for device in runnable.devices)
-        click.echo(f"run   {runnable.case.id} x {wanted.launches} launches on {devices}, with {runnable.python}")
-    for skipped in cases.skipped:
-        click.echo(f"skip  {skipped.case.id}: {skipped.reason}")
-
-
-def _nothing_to_run(cases: Cases) -> NoReturn:
-    from gpubench.spec.errors import NothingToRunError
-
-    reasons = sorted({skipped.reason for skipped in cases.skipped})
-    raise NothingToRunError(
-        "Nothing of what was asked for can run here:\n  " + "\n  ".join(reasons or ["no case fits"])
-    )
 
 
 def _load(word: str, results: Path, traces: bool = False) -> Run:

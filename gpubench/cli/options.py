@@ -60,16 +60,18 @@ def read_counts(option: str, text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, found)))
 
 
-def read_batch(option: str, text: str) -> int | Literal["auto", "knee"]:
-    """A number of samples, or how to find it."""
-    match text.strip():
-        case "auto":
-            return "auto"
-        case "knee":
-            return "knee"
-        case word if re.fullmatch("[0-9]{1,20}", word):  # the plan says how large it may be
-            return int(word)
-    raise UsageError(f"{option} takes a number, auto or knee; got {text!r}.")
+def read_batch(option: str, text: str) -> tuple[int, ...] | Literal["auto", "knee"]:
+    """Numbers of samples, '16,32,64', or how to find one."""
+    words = read_words(option, text)
+    if words == ("auto",):
+        return "auto"
+    if words == ("knee",):
+        return "knee"
+    if {"auto", "knee"} & set(words):
+        raise UsageError(f"{option} {text.strip()}: auto and knee find one batch, so each stands alone.")
+    if not all(re.fullmatch("[0-9]{1,20}", word) for word in words):  # the plan says how large it may be
+        raise UsageError(f"{option} takes a number, numbers such as 16,32,64, auto or knee; got {text!r}.")
+    return tuple(dict.fromkeys(map(int, words)))
 
 
 def _quantity(text: str, units: str) -> tuple[float | None, str]:

@@ -48,6 +48,8 @@ def find(word: str, results: Path) -> Path:
 
     UsageError, naming what was asked for and the nearest that there is, where there is none.
     """
+    if not word.strip():  # a variable that is not set; as a path it would be this folder
+        raise UsageError("The name of the run is empty.")
     path = Path(word)
     with contextlib.suppress(OSError):  # a word that is too long for a path is no path
         if path.suffix == JOURNAL and path.exists():

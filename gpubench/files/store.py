@@ -32,6 +32,7 @@ from gpubench.spec.record import SCHEMA, RunRecord, to_json
 from gpubench.spec.verification import Verification
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+RECORD_START = b'{"schema":'  # as `to_json` writes a line
 WARNINGS_TOLD = 20
 LONGEST_WARNING = 300
 
@@ -84,10 +85,12 @@ class Journal:
 
     @classmethod
     def reopen(cls, path: Path) -> Journal:
-        """A journal to be continued. UsageError where it cannot be written, or another process is writing it.
+        """A journal to be continued. UsageError where it is none, cannot be written, or another process is writing it.
 
         What a cut-off run left of its last line is taken away: the launch that it was to tell of was not finished.
+        A file that is no journal is left as it is.
         """
+        look(path)
         try:
             journal = cls(path, os.open(path, os.O_RDWR | os.O_NONBLOCK))
             check_file(path, journal._descriptor)
@@ -104,6 +107,31 @@ class Journal:
     def records(self) -> list[RunRecord]:
         """What is in it so far, read anew."""
         return _read(self.path).records
+
+    def keep_plan(self, text: str) -> None:
+        """Write the run's plan beside it, whole or not at all: what `--resume` goes on with."""
+        path = plan_file(self.path)
+        part = path.with_name(f".{path.name}.part")
+        with _explained(path):
+            try:
+                with open(part, "w", encoding="utf-8") as file:
+                    file.write(f"# `gpubench run --resume {self.path.stem}` goes on with this plan.\n{text}")
+                    file.flush()
+                    os.fsync(file.fileno())
+                part.replace(path)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    part.unlink(missing_ok=True)
+                raise
+
+    def trials(self) -> Journal:
+        """The journal of the search for a batch, beside this one: no trial is ever taken for a launch of the run."""
+        path = self.path.with_suffix(".trials")
+        with _explained(path):
+            journal = Journal(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666))
+            check_file(path, journal._descriptor)
+            journal._mend()
+        return journal
 
     def log_folder(self) -> Path:
         """Where the workers' logs of this run go."""
@@ -157,7 +185,7 @@ class Journal:
                 raise  # these say that the file system knows no locks: then the user must take care
 
     def _mend(self) -> None:
-        """See that the file ends with a whole line."""
+        """See that the file ends with a whole line. UsageError where its end is no part of a record."""
         size = os.fstat(self._descriptor).st_size
         start = max(0, size - LARGEST_LINE)
         tail = os.pread(self._descriptor, size - start, start).rpartition(b"\n")[2]
@@ -166,10 +194,29 @@ class Journal:
         try:
             msgspec.json.decode(tail, type=msgspec.Raw)
         except (msgspec.DecodeError, RecursionError):
+            if tail[: len(RECORD_START)] != RECORD_START[: len(tail)]:
+                raise UsageError(f"{inert(str(self.path))} ends with what is no record: it is left as it is.") from None
             os.ftruncate(self._descriptor, size - len(tail))
         else:
             os.pwrite(self._descriptor, b"\n", size)  # whole but for its end; whatever it is, it stays
         os.fsync(self._descriptor)
+
+
+def look(path: Path) -> list[RunRecord]:
+    """The records of a run that is to be continued. UsageError where the file is no journal; it is not changed.
+
+    One without a record is a journal where its plan lies beside it: the run was ended before its first launch had.
+    """
+    run = _read(path)
+    if not run.records and not plan_file(path).is_file():
+        why = f": {run.warnings[0]}" if run.warnings else ", and no plan lies beside it."
+        raise UsageError(f"{inert(str(path))} holds no record of gpubench{why} There is nothing to continue.")
+    return run.records
+
+
+def plan_file(journal: Path) -> Path:
+    """Where the plan of a run lies, whether it is there or not."""
+    return journal.with_suffix(".plan.toml")
 
 
 def machine_folder() -> str:

@@ -7,7 +7,7 @@ gang, which holds more (gradient buckets, gathered outputs).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpubench.harness.plan import Runnable
@@ -59,7 +59,8 @@ def knee(trials: Sequence[Trial]) -> int:
 class Search:
     """Finds the batch of each workload, framework and precision among `runnable`.
 
-    `launch` runs a short launch of a case; `tell` is told of each trial.
+    `launch` runs a short launch of a case; `tell` is told of each trial. What `tried` has of an earlier search is not
+    run again: the same trials lead to the same batch. One that failed is, as its cause may have been mended.
     """
 
     def __init__(
@@ -68,11 +69,13 @@ class Search:
         memory_bytes: int,
         tell: Callable[[str], None],
         for_knee: bool,
+        tried: Iterable[RunRecord] = (),
     ) -> None:
         self._launch = launch
         self._memory_bytes = memory_bytes
         self._tell = tell
         self._for_knee = for_knee
+        self._tried = {(r.case, tuple(r.devices)): r for r in tried if r.outcome.status in ("ok", "oom")}
         self._peaks: dict[int, int] = {}
 
     def run(self, runnable: Sequence[Runnable]) -> dict[tuple[str, str, str], int]:
@@ -104,8 +107,9 @@ class Search:
     def _try(self, one: Runnable, batch: int, largest_count: int) -> Trial:
         trial = self._measured(one, batch, largest_count)
         case = with_batch(one.case, batch)
+        word = "tried before" if (case, one.devices) in self._tried else "trying"
         rate = f"{trial.samples_per_second:,.4g} samples/s" if trial.samples_per_second else trial.why_not
-        self._tell(f"trying {case.id}: {rate}")
+        self._tell(f"{word} {case.id}: {rate}")
         return trial
 
     def _measured(self, one: Runnable, batch: int, largest_count: int) -> Trial:
@@ -114,7 +118,8 @@ class Search:
             need = self._peaks[known] * batch / known * largest_count
             if need > MEMORY_SHARE * self._memory_bytes:
                 return Trial(batch, None, "would take more than the host's memory")
-        record = self._launch(replace(one, case=with_batch(one.case, batch)))
+        one = replace(one, case=with_batch(one.case, batch))
+        record = self._tried.get((one.case, one.devices)) or self._launch(one)
         if record.outcome.status == "oom":
             return Trial(batch, None, "out of memory")
         if record.outcome.status != "ok":

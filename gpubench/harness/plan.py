@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
-
-import msgspec
 
 from gpubench.files.toml import read_toml
 from gpubench.harness import machine as machines
 from gpubench.harness import registry
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.runner import Timing
+from gpubench.harness.settings import check, from_toml
 from gpubench.spec.case import Case, Device, Scaling
 from gpubench.spec.errors import NothingToRunError, UsageError, nearest
 from gpubench.spec.framework import Framework, Strategy
 from gpubench.spec.record import Machine
 from gpubench.spec.workload import Workload
 
-PRECISIONS = ("fp32", "tf32", "bf16")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to run. Empty means all there is; for `workloads` the suite's own, for `devices` 1, 2, 4, … up to all.
+    """What to run; docs/plans.md explains every setting.
 
-    A `per_device_batch` of `auto` is the largest that fits, of `knee` the smallest that is nearly as fast as any.
-    `until` is the half-width that intervals are to reach, as a fraction of the figure: more launches are added until
-    they do. `paired` alternates the rounds of a gang and of its baseline; `auto` does so where launches differ much.
+    Empty means all there is; for `workloads` the suite's own, for `devices` 1, 2, 4, … up to all. Each number in
+    `per_device_batch` makes a series of its own; empty means the workload's default, `auto` the largest that fits,
+    `knee` the smallest that is nearly as fast as any. `until` is the half-width that intervals are to reach, as a
+    fraction of the figure: launches are added until they do. `paired` alternates the rounds of a gang and of its
+    baseline; `auto` does so where launches differ much. `python` has words NAME=PATH, `machine` is what
+    this machine is called.
     """
 
     suite: str = "quick"
@@ -41,7 +41,7 @@ class Plan:
     device_kind: str = "auto"
     precision: tuple[str, ...] = ("fp32",)
     scaling: tuple[Scaling, ...] = ("weak",)
-    per_device_batch: int | Literal["auto", "knee"] | None = None
+    per_device_batch: tuple[int, ...] | Literal["auto", "knee"] = ()
     launches: int = 3
     rounds: int = 5
     round_seconds: float = 1.0
@@ -50,6 +50,8 @@ class Plan:
     until: float | None = None
     budget_seconds: float | None = None
     wait_quiet_seconds: float | None = None
+    python: tuple[str, ...] = ()
+    machine: str | None = None
 
     @property
     def timing(self) -> Timing:
@@ -93,31 +95,28 @@ class Cases:
     runnable: list[Runnable]
     skipped: list[Skipped]
 
+    @property
+    def all(self) -> list[Case]:
+        return [*(one.case for one in self.runnable), *(one.case for one in self.skipped)]
+
+
+def given(suite_name: str | None, plan_file: Path | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the user has said: the plan file's settings, and over them the options that were given."""
+    settings = from_toml(read_toml(plan_file), str(plan_file)) if plan_file is not None else {}
+    settings |= {"suite": suite_name} if suite_name is not None else {}
+    return settings | {key: value for key, value in options.items() if value not in (None, ())}
+
+
+def of_settings(settings: Mapping[str, Any]) -> Plan:
+    """The suite, and over it what the user has said."""
+    wanted = replace(suite(settings.get("suite", "quick")), **settings)
+    check(wanted)
+    return wanted
+
 
 def chosen(suite_name: str | None, plan_file: Path | None, options: Mapping[str, Any]) -> Plan:
     """The suite, the plan file's settings over it, and over both the options that were given."""
-    wanted = suite(suite_name or "quick")
-    if plan_file is not None:
-        wanted = read_plan(plan_file, wanted)
-    return replace(wanted, **{key: value for key, value in options.items() if value not in (None, ())})
-
-
-def read_plan(path: Path, base: Plan) -> Plan:
-    """A plan file's keys over `base`. UsageError naming the key, and the nearest valid one, where one is wrong."""
-    content = read_toml(path)
-    known = [field.name for field in fields(Plan)]
-    for key in content:
-        if key not in known:
-            raise UsageError(f"{path}: there is no setting {key!r}; {nearest(key, known)}")
-    if "suite" in content:
-        base = suite(content.pop("suite"))
-    for key, value in content.items():
-        if isinstance(getattr(base, key), tuple) and not isinstance(value, list):
-            content[key] = [value]
-    try:
-        return msgspec.convert({**_as_dict(base), **content}, Plan)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {error}.") from error
+    return of_settings(given(suite_name, plan_file, options))
 
 
 def suite(name: Any) -> Plan:
@@ -132,12 +131,12 @@ def cases(plan: Plan, machine: Machine, interpreters: Interpreters, strict_devic
     Args:
         strict_devices: whether a count beyond the machine's is the user's mistake (UsageError) or a reason to skip.
     """
-    _check(plan)
+    check(plan)
     kind = machines.device_kind(plan.device_kind, machine)
     most = machines.most_devices(kind, machine)
     if most == 0:
         raise NothingToRunError(f"No CPU share can be measured here: {machines.lacking(kind, 1, machine)}.")
-    counts = sorted(set(plan.devices)) or [n for n in (1, 2, 4, 8, 16, 32, 64) if n <= most]
+    counts = _counts(plan, most)
     if strict_devices and counts[-1] > most:
         what = "GPUs" if kind == "gpu" else "CPU shares of at least one core"
         why = machines.lacking(kind, counts[-1], machine).partition(": ")[2]
@@ -145,33 +144,59 @@ def cases(plan: Plan, machine: Machine, interpreters: Interpreters, strict_devic
         raise UsageError(f"--devices {counts[-1]}: {told}; ask for 1 to {most}.")
     found = machines.devices(kind, min(counts[-1], most), machine)
     workloads = [registry.workload(name) for name in dict.fromkeys(plan.workloads or SUITE_WORKLOADS[plan.suite][kind])]
-    chosen = _strategies(plan)
+    precisions = dict.fromkeys(plan.precision)
+    batches: Sequence[int | None] = [None]  # the workload's default, where a search begins too
+    if plan.per_device_batch and not isinstance(plan.per_device_batch, str):
+        batches = list(dict.fromkeys(plan.per_device_batch))
     runnable: list[Runnable] = []
     skipped: list[Skipped] = []
-    for scaling in dict.fromkeys(plan.scaling):
-        for workload in workloads:
-            for precision in dict.fromkeys(plan.precision):
-                for framework, strategy in chosen:
-                    for count in counts:
-                        if strategy.max_devices is not None and count > strategy.max_devices:
-                            continue
-                        case = _case(plan, workload, framework, strategy, kind, found, count, precision, scaling)
-                        reason = _reason(case, workload, framework, strategy, found, interpreters, machine)
-                        if reason:
-                            skipped.append(Skipped(case=case, reason=reason))
-                            continue
-                        python = interpreters.find(framework)
-                        assert python is not None
-                        runnable.append(
-                            Runnable(
-                                case=case,
-                                framework=framework,
-                                strategy=strategy,
-                                python=python,
-                                devices=tuple(found[:count]),
-                            )
-                        )
+    for scaling, workload, precision, batch, (framework, strategy), count in product(
+        dict.fromkeys(plan.scaling), workloads, precisions, batches, _strategies(plan), counts
+    ):
+        if strategy.max_devices is not None and count > strategy.max_devices:
+            continue
+        case = _case(plan.seed, batch, workload, framework, strategy, kind, found, count, precision, scaling)
+        reason = _reason(case, workload, framework, strategy, found, interpreters, machine)
+        if reason:
+            skipped.append(Skipped(case=case, reason=reason))
+            continue
+        python = interpreters.find(framework)
+        assert python is not None
+        devices = tuple(found[:count])
+        runnable.append(Runnable(case=case, framework=framework, strategy=strategy, python=python, devices=devices))
     return Cases(runnable, skipped)
+
+
+def resolved(plan: Plan, machine: Machine, interpreters: Interpreters) -> Plan:
+    """The plan with its baselines, and with all written out that depends on this machine."""
+    plan = with_baselines(plan)
+    kind = machines.device_kind(plan.device_kind, machine)
+    return replace(
+        plan,
+        devices=tuple(_counts(plan, machines.most_devices(kind, machine))),
+        device_kind=kind,
+        python=tuple(f"{name}={path}" for name, path in interpreters.named.items()),
+    )
+
+
+def expanded(plan: Plan) -> Plan:
+    """A resolved plan with every name written out, so that two plans that mean the same are equal."""
+    return replace(
+        plan,
+        workloads=plan.workloads or SUITE_WORKLOADS[plan.suite][plan.device_kind],
+        frameworks=tuple(framework.name for framework in _frameworks(plan)),
+        strategies=tuple(f"{framework.name}:{strategy.name}" for framework, strategy in _strategies(plan)),
+    )
+
+
+def baseline_of(runnable: Runnable, among: Sequence[Runnable]) -> Runnable | None:
+    """`single` on one device, of the same kind of work; None for a case that is itself on one device."""
+    case = runnable.case
+    if case.n_devices == 1:
+        return None
+    batch = case.per_device_batch if case.scaling == "weak" else case.global_batch
+    wanted = replace(case, strategy="single", n_devices=1, per_device_batch=batch, global_batch=batch)
+    return next((one for one in among if one.case == wanted), None)
 
 
 def with_baselines(plan: Plan) -> Plan:
@@ -181,44 +206,21 @@ def with_baselines(plan: Plan) -> Plan:
     chosen = _strategies(plan)
     baselines = [f"{f.name}:single" for f in {f.name: f for f, _ in chosen}.values() if f.strategy("single")]
     devices = tuple(sorted({1, *plan.devices})) if plan.devices else ()
-    return replace(plan, strategies=(*baselines, *plan.strategies), devices=devices)
+    return replace(plan, strategies=tuple(dict.fromkeys((*baselines, *plan.strategies))), devices=devices)
 
 
-def _check(plan: Plan) -> None:
-    for word in plan.precision:
-        if word not in PRECISIONS:
-            raise UsageError(f"There is no precision {word!r}; {nearest(word, list(PRECISIONS))}")
-    for mode in plan.scaling:
-        if mode not in ("weak", "strong"):
-            raise UsageError(f"There is no scaling {mode!r}; known: strong, weak")
-    for limit, value in {
-        "devices": min(plan.devices, default=1),
-        "launches": plan.launches,
-        "rounds": plan.rounds,
-    }.items():
-        if value < 1:
-            raise UsageError(f"{limit} must be 1 or more; got {value}.")
-    for setting, largest in {"launches": 10_000, "rounds": 100_000, "per_device_batch": 10**9, "seed": 2**62}.items():
-        number = getattr(plan, setting)
-        if isinstance(number, int) and abs(number) > largest:
-            raise UsageError(f"{setting} must be {largest:,} at most; got {number}.")
-    if isinstance(plan.per_device_batch, int) and plan.per_device_batch < 1:
-        raise UsageError(f"per_device_batch must be 1 or more; got {plan.per_device_batch}.")
-    for setting in ("budget_seconds", "wait_quiet_seconds"):
-        seconds = getattr(plan, setting)
-        if seconds is not None and not 0 <= seconds < math.inf:
-            raise UsageError(f"{setting} must be 0 or more, and finite; got {seconds}.")
-    if not 0 < plan.round_seconds < 3600:
-        raise UsageError(f"round_seconds must be over 0 and under an hour; got {plan.round_seconds:g}.")
-    if plan.until is not None and not 0 < plan.until < 1:
-        raise UsageError(f"until must be over 0 % and under 100 %; got {plan.until:.0%}.")
-    if plan.device_kind not in ("auto", "cpu", "gpu"):
-        raise UsageError(f"There is no device kind {plan.device_kind!r}; known: auto, cpu, gpu")
+def _counts(plan: Plan, most: int) -> list[int]:
+    """The device counts, rising."""
+    return sorted(set(plan.devices)) or [n for n in (1, 2, 4, 8, 16, 32, 64) if n <= most]
+
+
+def _frameworks(plan: Plan) -> list[Framework]:
+    named = [registry.framework(name) for name in dict.fromkeys(plan.frameworks)]
+    return named or [framework for framework in registry.frameworks().values() if not framework.hidden]
 
 
 def _strategies(plan: Plan) -> list[tuple[Framework, Strategy]]:
-    among = [registry.framework(name) for name in dict.fromkeys(plan.frameworks)]
-    among = among or [f for f in registry.frameworks().values() if not f.hidden]
+    among = _frameworks(plan)
     if not plan.strategies:
         return [(f, s) for f in among for s in f.strategies]
     wanted = [pair for name in plan.strategies for pair in registry.strategies_named(name, among)]
@@ -226,7 +228,8 @@ def _strategies(plan: Plan) -> list[tuple[Framework, Strategy]]:
 
 
 def _case(
-    plan: Plan,
+    seed: int,
+    batch: int | None,
     workload: Workload,
     framework: Framework,
     strategy: Strategy,
@@ -238,8 +241,7 @@ def _case(
 ) -> Case:
     cores = len(found[0].cores)
     memory = min((d.memory_bytes for d in found if d.memory_bytes), default=None)
-    asked = plan.per_device_batch if isinstance(plan.per_device_batch, int) else None
-    batch = asked or workload.default_batch(kind, cores, memory)
+    batch = batch or workload.default_batch(kind, cores, memory)
     per_device = batch if scaling == "weak" else batch // count
     return Case(
         workload=workload.name,
@@ -252,7 +254,7 @@ def _case(
         cores_per_device=cores,
         precision=precision,
         scaling=scaling,
-        seed=plan.seed,
+        seed=seed,
     )
 
 
@@ -288,7 +290,3 @@ def _reason(
     if interpreters.find(framework) is None:
         return interpreters.lacking(framework)
     return None
-
-
-def _as_dict(plan: Plan) -> dict[str, Any]:
-    return {field.name: getattr(plan, field.name) for field in fields(Plan)}

@@ -43,3 +43,12 @@ def missing(
         for one, launch in interleaved(runnable, launches, seed)
         if (one.case, one.devices, launch) not in done
     ]
+
+
+def missing_pairs(
+    paired: Sequence[Runnable], numbers: Iterable[int], records: Iterable[RunRecord]
+) -> list[tuple[Runnable, int]]:
+    """The pairs of launches, each named by its gang, that are still to run."""
+    gangs = (record for record in records if record.schedule and record.schedule.paired_as == "gang")
+    done = {(record.case, tuple(record.devices), record.launch) for record in gangs if record.outcome.status == "ok"}
+    return [(one, number) for number in numbers for one in paired if (one.case, one.devices, number) not in done]

@@ -52,9 +52,26 @@ def _notes(summary: CaseSummary) -> list[_Note]:
     }
     told = [_Note(*outcome) for outcome in sorted(outcomes)]
     told += [_Note(check.name.replace("_", " "), check.message, check.remedy) for check in summary.checks]
+    told += _waits(summary)
     if _lacks_baseline(summary):
         told.append(_Note("no speed-up", "`single` on one device, its baseline, has no number here"))
     return told
+
+
+def _waits(summary: CaseSummary) -> list[_Note]:
+    """How long the launches waited for quiet devices, and how many began quiet; nothing where none waited."""
+    found = [(r.schedule.waited_for_quiet_seconds, r.schedule.quiet) for r in summary.records if r.schedule is not None]
+    waits = [(seconds, quiet) for seconds, quiet in found if seconds is not None]
+    if not waits:
+        return []
+    seconds = [each for each, _ in waits]
+    counts = [
+        f"{sum(quiet is value for _, quiet in waits)} {words}"
+        for value, words in ((True, "began quiet"), (False, "began without quiet"), (None, "not known"))
+        if any(quiet is value for _, quiet in waits)
+    ]
+    how_long = f"{min(seconds):.1f} to {max(seconds):.1f} s" if len(waits) > 1 else f"{seconds[0]:.1f} s"
+    return [_Note("waited for quiet devices", f"{how_long} before each launch; of {len(waits)}, {', '.join(counts)}")]
 
 
 def _lacks_baseline(summary: CaseSummary) -> bool:

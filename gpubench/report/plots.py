@@ -1,7 +1,8 @@
 """Scaling plots: throughput against devices with the ideal line, and scaling efficiency with its intervals.
 
 One figure for each machine, workload, precision and kind of scaling. Points are measurements, joined only within a
-series; nothing is fitted. The thin dotted lines are each framework's `single` on one device, times devices.
+series; nothing is fitted. Two batches are two series, with marks and dashes of their own. The thin dotted lines are
+each framework's `single` on one device, times devices.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ def scaling_figure(summaries: Sequence[CaseSummary], measured_on: str | None = N
         heading = f"{short(case.workload)}, {short(case.precision)}, {case.scaling} scaling"
         drawn.suptitle(f"{heading}\n{measured_on}", x=0.01, ha="left", fontsize=11)
         if missing:
-            told = "Without a number: " + "; ".join(_reason(summary) for summary in missing)
+            several = len({summary.series[-1] for summary in [*summaries, *missing]}) > 1
+            told = "Without a number: " + "; ".join(_reason(summary, several) for summary in missing)
             drawn.supxlabel(fill(told, 150), x=0.01, ha="left", fontsize=8)
         drawn.legend(handles=looks.legend(points), loc="outside right upper", frameon=False, fontsize=9)
     return drawn
@@ -128,10 +130,11 @@ def style() -> Iterator[None]:
         yield
 
 
-def _reason(summary: CaseSummary) -> str:
+def _reason(summary: CaseSummary, several_batches: bool) -> str:
     case = summary.case
     name = short(f"{case.framework} {case.strategy}")
-    return f"{name} on {case.n_devices}: {short(summary.no_number.name) if summary.no_number else ''}"
+    batch = f", batch {summary.series[-1]}" if several_batches else ""
+    return f"{name} on {case.n_devices}{batch}: {short(summary.no_number.name) if summary.no_number else ''}"
 
 
 def short(text: str, most: int = 36) -> str:
@@ -146,13 +149,13 @@ def _points(summaries: Sequence[CaseSummary]) -> pd.DataFrame:
     rows = []
     for summary in summaries:
         case, interval = summary.case, summary.scaling_efficiency_interval
-        words = [case.framework, case.strategy]
-        words += [f"batch {summary.series[-1]}"] if len(sizes) > 1 else []
+        batch = [f"batch {summary.series[-1]}"] if len(sizes) > 1 else []
+        words = [case.framework, case.strategy, *batch]
         rows.append(
             {
                 "framework": case.framework,
-                "strategy": case.strategy,
-                "after_single": case.strategy != "single",
+                "look": " ".join([case.strategy, *batch]),
+                "order": (case.strategy != "single", case.strategy, summary.series[-1]),
                 "label": short(" ".join(words)),
                 "series": str(summary.series),
                 "is_baseline": summary.is_baseline,
@@ -164,19 +167,24 @@ def _points(summaries: Sequence[CaseSummary]) -> pd.DataFrame:
             }
         )
     columns = {"efficiency": float, "low": float, "high": float}
-    return pd.DataFrame(rows).astype(columns).sort_values(["framework", "after_single", "strategy", "devices"])
+    return pd.DataFrame(rows).astype(columns).sort_values(["framework", "order", "devices"])
+
+
+def _marker(index: int) -> str | tuple[int, int, int]:
+    """A marker that no other index has: once the named ones are used, stars of more and more points."""
+    return MARKERS[index] if index < len(MARKERS) else (6 + index - len(MARKERS), 1, 0)
 
 
 class _Looks:
-    """Colour by framework, marker and dashes by strategy: the same in both panels and in the legend."""
+    """Colour by framework, marker and dashes by strategy and batch: the same in both panels and in the legend."""
 
     def __init__(self, points: pd.DataFrame) -> None:
         frameworks = sorted(points["framework"].unique())
-        strategies = sorted(points["strategy"].unique(), key=lambda name: (name != "single", name))
+        looks = list(points.sort_values("order")["look"].unique())
         colors = sns.color_palette("colorblind", len(frameworks))
         self.palette = dict(zip(frameworks, colors, strict=True))
-        self.markers = {name: MARKERS[i % len(MARKERS)] for i, name in enumerate(strategies)}
-        self.dashes = {name: _DASHES[i % len(_DASHES)] for i, name in enumerate(strategies)}
+        self.markers = {name: _marker(i) for i, name in enumerate(looks)}
+        self.dashes = {name: _DASHES[i % len(_DASHES)] for i, name in enumerate(looks)}
 
     def draw(self, axes: Axes, points: pd.DataFrame, y: str) -> None:
         sns.lineplot(
@@ -184,7 +192,7 @@ class _Looks:
             x="devices",
             y=y,
             hue="framework",
-            style="strategy",
+            style="look",
             units="series",
             estimator=None,
             palette=self.palette,
@@ -198,12 +206,12 @@ class _Looks:
     def legend(self, points: pd.DataFrame) -> list[Line2D]:
         handles = []
         for (_, label), rows in points.groupby(["series", "label"], sort=False):
-            framework, strategy = rows["framework"].iloc[0], rows["strategy"].iloc[0]
-            dashes = self.dashes[strategy]
-            look = {"color": self.palette[framework], "marker": self.markers[strategy], "markeredgecolor": "white"}
+            framework, look = rows["framework"].iloc[0], rows["look"].iloc[0]
+            dashes = self.dashes[look]
+            drawn = {"color": self.palette[framework], "marker": self.markers[look], "markeredgecolor": "white"}
             line: Any = (0, dashes) if dashes else "-"
             line = line if len(rows) > 1 else "none"
-            handles.append(Line2D([], [], label=label, linestyle=line, markersize=7, **look))
+            handles.append(Line2D([], [], label=label, linestyle=line, markersize=7, **drawn))
         ideal = Line2D([], [], color="0.5", linewidth=1, linestyle=":", label="ideal, from single")
         return [*handles, ideal]
 

@@ -37,14 +37,16 @@ def findings(judged: Sequence[Verdict]) -> list[Finding]:
     """What scales first, what could not be told last; the most efficient first within each."""
     kinds = list(WORDS)
     order = sorted(judged, key=lambda one: (kinds.index(one.kind), -(one.summary.scaling_efficiency or 0.0)))
-    return [finding(one) for one in order]
+    several = len({one.summary.series[-1] for one in judged}) > 1
+    return [finding(one, several) for one in order]
 
 
-def finding(judged: Verdict) -> Finding:
+def finding(judged: Verdict, several_batches: bool = False) -> Finding:
     case, summary = judged.summary.case, judged.summary
     devices = f"{case.n_devices} {device_noun(case.device_kind, case.n_devices)}"
     setting = [case.workload] + ([case.precision] if case.precision != "fp32" else [])
     setting += ["strong scaling"] if case.scaling == "strong" else []
+    setting += [f"batch {judged.summary.series[-1]}"] if several_batches else []
     series = clean(f"{case.framework} {case.strategy}, {', '.join(setting)}")
     text = f"on {devices}"
     if summary.speedup is not None:

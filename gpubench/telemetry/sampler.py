@@ -173,10 +173,11 @@ class Sampler:
             control=control if self._was_left_alone(control) else None,
         )
 
-    def latest(self) -> dict[str, dict[str, float | None]]:
-        """The newest values, by device id and metric."""
+    def latest(self, since_ns: int = 0) -> dict[str, dict[str, float | None]]:
+        """The newest values, by device id and metric; of devices that were read since then."""
         self._readings.update()
-        return self._readings.newest()
+        newest = self._readings.newest()
+        return {id: values for id, values in newest.items() if (self._readings.newest_ns(id) or 0) >= since_ns}
 
     def methods(self) -> dict[str, dict[str, str]]:
         """What is read for each metric, by device id: a power may be an average, a memory hold the driver's own."""

@@ -9,7 +9,7 @@ from gpubench.harness.runner import Timing
 
 def test_throughput_is_samples_over_time(fake, run_fake):
     fake(step_seconds=0.1)
-    record = run_fake("single", 1, per_device_batch=32)
+    record = run_fake("single", 1, per_device_batch=(32,))
     # 10 steps of 0.1 s fill a round of 1 s; 320 samples in it.
     assert [one.steps for one in record.rounds] == [10, 10, 10]
     assert [one.samples for one in record.rounds] == [320, 320, 320]
@@ -20,7 +20,7 @@ def test_throughput_is_samples_over_time(fake, run_fake):
 
 def test_a_round_ends_with_its_slowest_rank(fake, run_fake):
     fake(step_seconds=0.1, per_rank_factor={"1": 1.5})
-    record = run_fake("ranks", 2, per_device_batch=32)
+    record = run_fake("ranks", 2, per_device_batch=(32,))
     first = record.rounds[0]
     # The slow rank's step of 0.15 s sets how many fill a second: 7.
     assert first.steps == 7
@@ -42,7 +42,7 @@ def test_two_devices_that_spend_a_quarter_on_communication_scale_to_80_percent(f
 
 
 def test_strong_scaling_keeps_the_global_batch(fake, run_fake):
-    record = run_fake("ranks", 2, per_device_batch=32, scaling=("strong",))
+    record = run_fake("ranks", 2, per_device_batch=(32,), scaling=("strong",))
     assert (record.case.per_device_batch, record.case.global_batch) == (16, 32)
     assert record.rounds[0].samples == record.rounds[0].steps * 32
 

@@ -53,4 +53,27 @@ def test_knee_finds_a_smaller_batch_than_auto(fake, gpubench, tmp_path):
 def test_a_word_that_is_no_batch_is_refused(gpubench):
     done = gpubench("run", "--per-device-batch", "many")
     assert done.returncode == 2
-    assert "takes a number, auto or knee" in done.stderr
+    assert "takes a number, numbers such as 16,32,64, auto or knee" in done.stderr
+
+
+def test_a_search_that_was_cut_off_repeats_no_trial_and_finds_the_same_batch(fake, gpubench, tmp_path):
+    fake(step_seconds=0.01, sample_seconds=0.001, largest_batch=200)
+    words = ("run", "--frameworks", "fake", "--strategies", "ranks", "--devices", "1,2", "--launches", "1")
+    whole = gpubench(*words, "--per-device-batch", "auto", "--budget", "0s", "--save", "first")
+    assert whole.returncode == 4, whole.stderr  # no launch of the run itself was started
+    (trials,) = (tmp_path / "results").rglob("*.trials")
+    lines = trials.read_bytes().splitlines(keepends=True)
+    tried = re.findall(r"trying (\S+):", whole.stderr)
+    assert len(tried) == len(set(tried)) == len(lines) >= 5
+    trials.write_bytes(b"".join(lines[:3]) + lines[3][:100])  # as if it had been killed in the fourth
+    done = gpubench("run", "--resume", "first")
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"tried before (\S+):", done.stderr) == tried[:3]
+    assert re.findall(r"trying (\S+):", done.stderr) == tried[3:]
+    records = store.load(store.find("first", tmp_path / "results")).records
+    assert {record.case.per_device_batch for record in records} == {192}
+    assert {record.launch for record in records} == {1}  # no trial is among them
+    again = gpubench("run", "--resume", "first", "--launches", "2")
+    assert again.returncode == 0, again.stderr
+    assert "trying" not in again.stderr
+    assert len(store.load(store.find("first", tmp_path / "results")).records) == 2 * len(records)

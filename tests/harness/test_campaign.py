@@ -116,7 +116,7 @@ class Loads:
     def __init__(self, busy_looks: int) -> None:
         self.busy_looks = busy_looks
 
-    def latest(self):
+    def latest(self, since_ns):
         self.busy_looks -= 1
         return {"core 0": {"utilization_percent": 80.0 if self.busy_looks >= 0 else 1.0}}
 
@@ -138,7 +138,39 @@ def test_a_start_does_not_wait_for_ever(clock):
     assert quiet.wait(Loads(busy_looks=10_000), ["core 0"], limit_seconds=5) == (False, pytest.approx(5, abs=0.11))
 
 
-def test_a_device_that_cannot_be_read_is_not_waited_for(clock):
-    was_quiet, waited = quiet.wait(Loads(busy_looks=10_000), ["core 1"], limit_seconds=60)
-    assert was_quiet
+def test_whether_a_device_was_quiet_that_cannot_be_read_is_not_known(clock):
+    was_quiet, waited = quiet.wait(Loads(busy_looks=0), ["core 0", "core 1"], limit_seconds=60)
+    assert was_quiet is None
     assert waited <= quiet.QUIET_SECONDS + 0.11
+
+
+def test_who_waits_is_told_once_what_for(clock):
+    told = []
+    quiet.wait(Loads(busy_looks=30), ["core 0"], limit_seconds=60, tell=told.append)
+    assert told == ["Waiting up to 60 s for quiet devices: core 0 is 80 % busy."]
+
+
+def test_a_wait_for_quiet_is_shown_by_progress_record_and_table(gpubench, records, monkeypatch):
+    words = ("run", "--frameworks", "fake", "--strategies", "single", "--launches", "2", "--devices", "1")
+    done = gpubench(*words, "--wait-quiet", "1.5s")
+    schedules = [record.schedule for record in records()]
+    assert all(1.4 <= schedule.waited_for_quiet_seconds < 10 for schedule in schedules)
+    for quiet_, told in ((True, "until quiet"), (False, "without quiet")):
+        assert done.stderr.count(told) == sum(schedule.quiet is quiet_ for schedule in schedules)
+    assert "waited for quiet devices" in " ".join(done.stdout.split())
+
+
+def pair_of(record):
+    return record.case.id, record.launch, record.schedule.paired_as
+
+
+def test_a_continued_run_repeats_no_pair_also_of_those_that_until_added(gpubench, records, tmp_path, noisy_python):
+    words = (*RANKS, "--launches", "3", "--paired", "--python", f"fake={noisy_python}", "--until", "0.001%")
+    gpubench(*words, "--budget", "15s", "--save", "first")
+    before = [pair_of(record) for record in records("first")]
+    done = gpubench("run", "--resume", "first", "--budget", "8s")
+    after = [pair_of(record) for record in records("first")]
+    assert done.returncode == 4, done.stderr  # no interval is that narrow
+    assert after[: len(before)] == before
+    assert len(set(after)) == len(after) > len(before)
+    assert max(launch for _, launch, paired_as in before if paired_as) > 3

@@ -58,6 +58,49 @@ def test_two_batches_are_two_series_and_are_not_joined():
     assert sorted(len(curve) for curve in curves(throughput)) == [2, 2]
 
 
+def looks_of(lines):
+    """Colour, marker and dashes of each line that is a series."""
+    return [(line.get_color(), line.get_marker(), line.get_linestyle(), str(line._dash_pattern)) for line in lines]
+
+
+@pytest.mark.parametrize("batches", [(16, 32), (16, 32, 64), tuple(range(1, 13))], ids=len)
+def test_batches_never_share_a_mark_or_dashes_in_a_plot_nor_in_its_legend(batches):
+    records = [
+        record
+        for batch in batches
+        for strategy, n in (("single", 1), ("ddp", 1), ("ddp", 2), ("zero", 1), ("zero", 2))
+        for record in make_launches(make_case(strategy, n, batch=batch), [90.0 * n * batch])
+    ]
+    drawn = plots.scaling_figure(summarize(records))
+    n_series = 3 * len(batches)
+    (legend,) = drawn.legends
+    handles = legend.get_lines()[:-1]  # the last is the ideal line
+    labels = [text.get_text() for text in legend.get_texts()][:-1]
+    assert len(set(looks_of(handles))) == len(set(labels)) == n_series
+    assert sorted(labels) == sorted(
+        f"torch {name} batch {batch}" for name in ("single", "ddp", "zero") for batch in batches
+    )
+    throughput, _ = drawn.axes
+    assert (
+        len(
+            {
+                (line.get_marker(), str(line._dash_pattern))
+                for line in throughput.get_lines()
+                if line.get_linewidth() > 1
+            }
+        )
+        == n_series
+    )
+
+
+def test_a_case_without_a_number_is_named_with_its_batch_where_there_are_several():
+    records = [
+        *make_launches(make_case("single", 1, batch=16), [100.0]),
+        make_lost(make_case("ddp", 2, batch=32), "oom", ""),
+    ]
+    assert "torch ddp on 2, batch 32: oom" in plots.scaling_figure(summarize(records)).get_supxlabel()
+
+
 def test_ticks_are_the_counts_that_were_measured():
     for axes in plots.scaling_figure(GPU).axes:
         assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "4", "8"]

@@ -26,6 +26,19 @@ def _steady_state(record: RunRecord) -> Iterator[Check]:
         )
 
 
+def _not_quiet(record: RunRecord) -> Iterator[Check]:
+    """A warning: what load there was in the rounds themselves decides whether the launch counts."""
+    schedule = record.schedule
+    if schedule is not None and schedule.quiet is False:
+        waited = schedule.waited_for_quiet_seconds or 0.0
+        yield Check(
+            name="not_quiet",
+            severity="warning",
+            message=f"the launch began although its devices had not become quiet within {waited:.0f} s",
+            remedy="stop other work on the machine, or wait for longer with --wait-quiet",
+        )
+
+
 def _foreign_load(record: RunRecord) -> Iterator[Check]:
     yield from _load(
         round_loads(record),
@@ -127,6 +140,7 @@ def _unlike_devices(record: RunRecord) -> Iterator[Check]:
 
 DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
     _steady_state,
+    _not_quiet,
     _foreign_load,
     _stolen_time,
     _swap,
