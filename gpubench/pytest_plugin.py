@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from gpubench.spec.errors import GpubenchError
+from gpubench.spec.errors import GpubenchError, UsageError
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
@@ -162,6 +162,11 @@ class Benchmarks:
             if option.per_device_batch is not None:
                 given["per_device_batch"] = read_batch("--per-device-batch", option.per_device_batch)
             wanted = plan.chosen(option.suite, Path(option.plan) if option.plan else None, given)
+            if isinstance(wanted.per_device_batch, str):
+                raise UsageError(
+                    f"per_device_batch = {wanted.per_device_batch}: pytest does not search for a batch. Name batches "
+                    "here, or find one with `gpubench run`."
+                )
             self._machine = machine.describe(option.gpubench_machine)
             if line := machine.fallback(wanted.device_kind, self._machine):
                 self._write(line)

@@ -141,3 +141,17 @@ def test_the_machine_is_called_as_it_was_named(bench, pytester):
     (journal,) = pytester.path.glob("results/*/0001_first.jsonl")
     assert {(r.machine.name, r.machine.name_from) for r in store.load(journal).records} == {("rig", "given")}
     bench("--gpubench-machine", "a b").stdout.fnmatch_lines(["*UsageError: 'a b' cannot name a machine*"])
+
+
+def test_each_batch_is_a_case_of_its_own(bench):
+    result = bench("--strategies", "ranks", "--devices", "1,2", "--per-device-batch", "16,32", "--collect-only", "-q")
+    result.stdout.fnmatch_lines(["*ranks-2x16-fp32*", "*ranks-2x32-fp32*", "6 tests collected*"])
+
+
+@pytest.mark.parametrize("word", ["auto", "knee"])
+def test_a_search_for_a_batch_is_refused_from_an_option_and_from_a_plan(bench, pytester, word):
+    (pytester.path / "plan.toml").write_text(f'per_device_batch = "{word}"\n')
+    for words in (("--per-device-batch", word), ("--plan", "plan.toml")):
+        result = bench(*words, "--collect-only")
+        assert result.ret != 0
+        result.stdout.fnmatch_lines([f"*per_device_batch = {word}: pytest does not search for a batch*"])
