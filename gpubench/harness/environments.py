@@ -139,8 +139,8 @@ class Environment:
             raise SetupError(
                 self,
                 Failure(
-                    why=f"gpubench runs in Python {pythons.words(own)}, and {fitting.why}. No Python {wanted} was "
-                    "found on PATH, nor one of pyenv or uv",
+                    why=f"{fitting.why}, gpubench runs in Python {pythons.words(own)}, and no Python {wanted} was "
+                    "found on PATH or among those of pyenv and uv",
                     to_do=f"install Python {pythons.words(fitting.newest)}, then run `gpubench setup "
                     f"{self.framework.name}` again",
                 ),
@@ -171,10 +171,10 @@ class SetupError(GpubenchError):
 
     def __init__(self, environment: Environment, failure: Failure) -> None:
         self.failure = failure
-        super().__init__(
-            f"{environment.framework.name} is not set up: {failure.why}.\n  To do: {failure.to_do}.\n"
-            f"  What was printed meanwhile: {environment.log}"
-        )
+        told = f"{environment.framework.name} is not set up: {failure.why}.\n  To do: {failure.to_do}."
+        if environment.log.is_file():  # not where it failed before any program was started
+            told += f"\n  What was printed meanwhile: {environment.log}"
+        super().__init__(told)
 
 
 def _first(requirements: Path) -> str:
