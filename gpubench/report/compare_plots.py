@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-import seaborn as sns
+from gpubench.report.canvas import sns, style  # isort: skip  (before any part of matplotlib: see there)
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from gpubench.analysis.draws import Estimate, combined
 from gpubench.analysis.study import Row, Study
 from gpubench.analysis.verdict import MARGIN
-from gpubench.report.plots import MARKERS, image_bytes, short, style
+from gpubench.report.plots import MARKERS, image_bytes, short
 from gpubench.report.units import scale_of
 from gpubench.report.words import figure, title
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-import matplotlib
 import pandas as pd
-import seaborn as sns
+
+from gpubench.report.canvas import sns, style  # isort: skip  (before any part of matplotlib: see there)
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -111,23 +109,6 @@ def image_bytes(drawn: Figure, suffix: str) -> bytes:
     with style():
         drawn.savefig(out, format=suffix, dpi=150, metadata=metadata)
     return out.getvalue()
-
-
-@contextmanager
-def style() -> Iterator[None]:
-    """Nothing of it stays behind in the caller's matplotlib."""
-    style: Any = {
-        **sns.axes_style("whitegrid"),
-        **sns.plotting_context("notebook", font_scale=0.85),
-        "svg.hashsalt": "gpubench",
-        "font.family": ["DejaVu Sans"],
-        "axes.titlelocation": "left",
-        "text.parse_math": False,  # a name with two dollar signs is a name
-        "grid.color": "0.9",
-    }
-    with matplotlib.rc_context(style), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script that the font lacks: boxes will do
-        yield
 
 
 def _reason(summary: CaseSummary, several_batches: bool) -> str:
