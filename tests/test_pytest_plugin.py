@@ -8,7 +8,7 @@ import pytest
 
 from gpubench.files import store
 
-TRAINING = Path(__file__).parent.parent / "benchmarks" / "test_training.py"
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
 @pytest.fixture
@@ -16,7 +16,8 @@ def bench(pytester, monkeypatch):
     """Runs pytest on the real benchmark file with the fake framework."""
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):  # of the session that runs these tests
         monkeypatch.delenv(name, raising=False)
-    shutil.copy(TRAINING, pytester.path / "test_training.py")
+    for file in ("test_training.py", "conftest.py"):
+        shutil.copy(BENCHMARKS / file, pytester.path / file)
 
     def run(*words):
         words = ("--frameworks", "fake", "--launches", "1", "--benchmark-storage=file://results", *words)
@@ -121,7 +122,7 @@ def test_xdist_is_refused_with_the_reason(bench):
 def test_a_wrong_word_is_a_usage_error(bench):
     result = bench("--workloads", "resnet5")
     assert result.ret != 0
-    result.stdout.fnmatch_lines(["*no workload 'resnet5'; did you mean*"])
+    result.stderr.fnmatch_lines(["*no workload 'resnet5'; did you mean*"])
     assert "Traceback" not in result.stdout.str()
 
 
@@ -140,7 +141,7 @@ def test_the_machine_is_called_as_it_was_named(bench, pytester):
     bench("--benchmark-save=first", "--gpubench-machine", "rig", "-k", "single").assert_outcomes(passed=1)
     (journal,) = pytester.path.glob("results/*/0001_first.jsonl")
     assert {(r.machine.name, r.machine.name_from) for r in store.load(journal).records} == {("rig", "given")}
-    bench("--gpubench-machine", "a b").stdout.fnmatch_lines(["*UsageError: 'a b' cannot name a machine*"])
+    bench("--gpubench-machine", "a b").stderr.fnmatch_lines(["*'a b' cannot name a machine*"])
 
 
 def test_each_batch_is_a_case_of_its_own(bench):
@@ -153,5 +154,173 @@ def test_a_search_for_a_batch_is_refused_from_an_option_and_from_a_plan(bench, p
     (pytester.path / "plan.toml").write_text(f'per_device_batch = "{word}"\n')
     for words in (("--per-device-batch", word), ("--plan", "plan.toml")):
         result = bench(*words, "--collect-only")
-        assert result.ret != 0
-        result.stdout.fnmatch_lines([f"*per_device_batch = {word}: pytest does not search for a batch*"])
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([f"*cannot honour per_device_batch = '{word}' of the plan*"])
+
+
+def loaded_strictly(path):
+    """JSON has no word for NaN and infinity; a reader that holds to it would refuse the file."""
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    text = path.read_text()
+    assert "UNSERIALIZABLE" not in text
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_what_is_saved_is_json_that_every_reader_takes(bench, pytester):
+    bench("--benchmark-save=first", "--benchmark-json=out.json", "-k", "single")
+    (path,) = pytester.path.glob("results/*/0001_first.json")
+    for file in (path, pytester.path / "out.json"):
+        (one,) = loaded_strictly(file)["benchmarks"]
+        assert one["params"] == {"gpubench_case": one["param"]}
+        assert one["extra_info"]["case"] == one["param"]
+
+
+def test_a_case_whose_number_was_taken_away_is_red_and_not_saved(bench, pytester, fake):
+    fake(world_size=1)
+    result = bench("--benchmark-save=first", "-k", "ranks")
+    result.assert_outcomes(passed=1, failed=1, deselected=5)
+    result.stdout.fnmatch_lines(["*ranks-2x*has no number: world size: the framework counted 1 device*"])
+    assert ["ranks-1x" in one["name"] for one in saved(pytester)["benchmarks"]] == [True]
+
+
+def test_only_launches_that_count_are_played(pytester):
+    from gpubench.analysis.scaling import summarize
+    from gpubench.playback import extra_info
+    from gpubench.spec.record import Check
+    from tests.builders import make_case, make_record
+
+    loaded = [Check(name="foreign_load", severity="severe", message="other processes took 40 %")]
+    records = [make_record(make_case(), launch=launch, checks=loaded if launch == 2 else []) for launch in (1, 2, 3)]
+    (summary,) = summarize(records)
+    info = extra_info(summary)
+    assert [record["launch"] for record in info["records"]] == [1, 3]
+    assert info["launches_set_aside"] == 1
+    json.dumps(info, allow_nan=False)
+
+
+GATE = ("--benchmark-compare=0001", "--benchmark-compare-fail=mean:5%")
+
+
+def test_a_case_that_the_reference_lacks_is_not_resolved(bench):
+    bench("--benchmark-save=first", "-k", "single")
+    result = bench(*GATE, "-k", "single or replicas-1")
+    result.assert_outcomes(passed=1, failed=1, deselected=5)
+    result.stdout.fnmatch_lines(
+        ["*not resolved: --benchmark-compare-fail cannot judge*0001_first.json*does not have it*"]
+    )
+
+
+def test_a_gate_without_a_reference_is_refused_before_anything_is_measured(bench, pytester):
+    result = bench("--benchmark-save=first", *GATE, "-k", "single")
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(["*has nothing to compare with*"])
+    assert not list(pytester.path.glob("results/*/*.jsonl"))
+
+
+def test_a_gate_that_compared_nothing_is_not_green(bench):
+    bench("--benchmark-save=first", "-k", "single")
+    assert bench(*GATE, "--benchmark-disable", "-k", "single").ret == pytest.ExitCode.TESTS_FAILED
+    result = bench(*GATE, "-k", "gpu_only")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*had no number to compare*"])
+    assert bench(*GATE, "--collect-only", "-k", "single").ret == 0
+
+
+def test_a_case_that_cannot_run_now_but_has_a_reference_is_not_passed_over(bench, pytester):
+    bench("--benchmark-save=first", "-k", "single")
+    (path,) = pytester.path.glob("results/*/0001_first.json")
+    written = json.loads(path.read_text())
+    (one,) = written["benchmarks"]
+    gone = json.loads(json.dumps(one).replace("fake-single", "fake-gpu_only"))
+    path.write_text(json.dumps({**written, "benchmarks": [one, gone]}))
+    result = bench(*GATE, "-k", "single or gpu_only-1")
+    result.assert_outcomes(passed=1, failed=1, deselected=5)
+    result.stdout.fnmatch_lines(["*not resolved: the reference has a number, and this cannot run now: needs a GPU*"])
+
+
+@pytest.mark.parametrize(
+    "line", ["until = 0.01", "budget_seconds = 60.0", 'paired = "yes"', 'per_device_batch = "auto"']
+)
+def test_a_plans_setting_that_pytest_cannot_honour_is_refused_by_name(bench, pytester, line):
+    (pytester.path / "plan.toml").write_text(f"{line}\n")
+    result = bench("--plan", "plan.toml")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*cannot honour {line.partition(' ')[0]} = *gpubench run*"])
+
+
+def test_a_plan_that_waits_for_quiet_is_honoured_and_a_suites_defaults_are_not_refused(bench, pytester):
+    (pytester.path / "plan.toml").write_text('suite = "quick"\nwait_quiet_seconds = 0.0\n')
+    assert bench("--plan", "plan.toml", "--benchmark-save=first", "-k", "single").ret == 0
+    (record,) = (r for r in store.load(store.find("first", pytester.path / "results")).records)
+    assert record.schedule.order == "case by case"
+    assert record.schedule.waited_for_quiet_seconds is not None
+
+
+def test_a_wrong_option_is_told_before_anything_is_collected(bench, pytester):
+    (pytester.path / "test_broken.py").write_text("1 / 0\n")
+    for words in (("--suite", "quikc"), ("--devices", ""), ("--gpubench-devices", "two"), ("--plan", "nowhere.toml")):
+        result = bench(*words)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert "ZeroDivisionError" not in result.stdout.str()
+        assert "Traceback" not in result.stderr.str()
+
+
+def test_a_picture_that_cannot_be_drawn_hides_neither_the_table_nor_the_exit_code(bench, pytester):
+    with (pytester.path / "conftest.py").open("a") as file:
+        file.write(
+            "import gpubench.report.html as h\ndef broken(*a): raise ValueError('no ink')\nh.write_html = broken\n"
+        )
+    result = bench("--benchmark-save=first", "-k", "single")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*throughput and scaling*", "run *0001_first.jsonl", "*could not be drawn*no ink*"])
+    assert "gpubench report" in result.stdout.str()
+
+
+def test_a_users_matplotlib_does_not_end_a_measurement(bench, pytester, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "no_such")
+    (pytester.path / "matplotlibrc").write_bytes(b"text.usetex: True\n\xff\n")
+    result = bench("--benchmark-save=first", "-k", "single")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["plot *.svg"])
+
+
+THEIRS = """
+import pytest
+
+def pytest_addoption(parser):
+    for name in ("--devices", "--plan", "--suite", "--launches", "--python"):
+        parser.addoption(name, default="theirs")
+
+@pytest.fixture
+def measure():
+    return "their measure"
+
+@pytest.fixture(params=[1, 2])
+def training_case(request):
+    return request.param
+"""
+
+
+@pytest.mark.parametrize("order", [(), ("-p", "gpubench"), ("-p", "theirs")])
+@pytest.mark.parametrize("more", [(), ("-p", "no:benchmark")])
+def test_a_project_with_options_and_fixtures_of_the_same_names_notices_nothing(pytester, monkeypatch, order, more):
+    pytester.makepyfile(
+        **{"theirs" if "theirs" in order else "conftest": THEIRS},
+        test_it="def test_it(measure, training_case, pytestconfig):\n"
+        "    assert (measure, pytestconfig.getoption('--devices')) == ('their measure', '3')\n",
+    )
+    monkeypatch.setenv("PYTHONPATH", str(pytester.path))
+    words = ("-p", "no:cacheprovider", "--strict-markers", "--plan", "x", "--devices", "3", *order, *more)
+    pytester.runpytest_subprocess(*words).assert_outcomes(passed=2)
+
+
+def test_benchmarks_leave_a_taken_spelling_to_its_owner(bench, pytester):
+    folder = pytester.mkdir("benchmarks")
+    for file in ("test_training.py", "conftest.py"):
+        (pytester.path / file).rename(folder / file)
+    (pytester.path / "conftest.py").write_text(THEIRS)
+    words = ("--gpubench-frameworks=fake", "--gpubench-launches=1", "--devices=theirs", "-k", "single", "benchmarks")
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", *words).assert_outcomes(passed=1, deselected=6)
