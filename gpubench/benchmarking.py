@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -55,11 +55,12 @@ class Benchmarks:
             return self._cases
         option = self.config.option
         try:
-            wanted = plan.chosen(option.gpubench_suite, _path(option.gpubench_plan), _given(option))
-            _see_that_pytest_can(wanted)
-            self._machine = machine.describe(option.gpubench_machine)
+            settings = plan.given(option.gpubench_suite, _path(option.gpubench_plan), _given(option))
+            _see_that_pytest_can(settings)
+            wanted = plan.of_settings(settings)
+            self._machine = machine.describe(wanted.machine)
             self._fallback = machine.fallback(wanted.device_kind, self._machine)
-            interpreters = Interpreters.parse(option.gpubench_python, list(registry.frameworks()))
+            interpreters = Interpreters.parse(list(wanted.python), list(registry.frameworks()))
             strict = bool(option.gpubench_devices or option.gpubench_plan)
             self._cases = plan.cases(plan.with_baselines(wanted), self._machine, interpreters, strict_devices=strict)
         except GpubenchError as error:
@@ -250,24 +251,25 @@ def _given(option: Any) -> dict[str, Any]:
         return None if text is None else reader(f"--gpubench-{name.replace('_', '-')}", text)
 
     given = {name: read(name, read_words) for name in ("workloads", "frameworks", "strategies", "precision", "scaling")}
-    plain = {name: getattr(option, f"gpubench_{name}") for name in ("device_kind", "launches")}
+    plain = {name: getattr(option, f"gpubench_{name}") for name in ("device_kind", "launches", "machine")}
     batch = read("per_device_batch", read_batch)
+    plain["python"] = tuple(option.gpubench_python)
     return {**given, **plain, "devices": read("devices", read_counts), "per_device_batch": batch}
 
 
-def _see_that_pytest_can(plan: Plan) -> None:
-    """UsageError naming the settings of a plan that only `gpubench run` can honour."""
+def _see_that_pytest_can(settings: Mapping[str, Any]) -> None:
+    """UsageError naming what the user has set and only `gpubench run` can honour; a suite's own values are not."""
     asked = {
-        "per_device_batch": isinstance(plan.per_device_batch, str),
-        "paired": plan.paired == "yes",
-        "until": plan.until is not None,
-        "budget_seconds": plan.budget_seconds is not None,
+        "per_device_batch": isinstance(settings.get("per_device_batch"), str),
+        "paired": settings.get("paired", "no") != "no",
+        "until": "until" in settings,
+        "budget_seconds": "budget_seconds" in settings,
     }
-    refused = [f"{name} = {getattr(plan, name)!r}" for name, wanted in asked.items() if wanted]
+    refused = [f"{name} = {settings[name]!r}" for name, wanted in asked.items() if wanted]
     if refused:
         raise UsageError(
-            f"pytest measures one case after the other and cannot honour {', '.join(refused)} of the plan: use "
-            "`gpubench run`, or take it out."
+            f"pytest measures one case after the other and cannot honour {', '.join(refused)}: use `gpubench run`, "
+            "or take it out of the plan."
         )
 
 

@@ -119,5 +119,5 @@ def test_a_table_that_nobody_gets_is_no_success(gpubench, tmp_path, redirection)
     command = f"{sys.executable} -m gpubench.cli list {redirection}"
     done = subprocess.run(["bash", "-c", command], check=False, timeout=60, capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.startswith("gpubench: ")
+    assert re.search("^gpubench: ", done.stderr, re.MULTILINE)
     assert "Traceback" not in done.stderr
