@@ -19,7 +19,7 @@ import click
 from gpubench import __version__
 from gpubench.cli import commands_on_files, streams
 from gpubench.cli.commands_on_files import COLUMNS, RESULTS
-from gpubench.cli.options import batch, counts, duration, percent, words
+from gpubench.cli.options import batch, counts, duration, inches, percent, words
 from gpubench.spec.errors import EXIT_CODES, GpubenchError, UsageError
 
 if TYPE_CHECKING:
@@ -334,25 +334,42 @@ def show(run_: str, form: str, as_json: bool, columns: tuple[str, ...], results:
     show_default=True,
     help="The page.",
 )
+@click.option("--plots", "formats", callback=words, metavar="A,B", help="png, svg, pdf.  [default: png,svg]")
+@click.option("--width", callback=inches, metavar="WIDTH", help="Of the plots beside the page, e.g. 3.3in or 84mm.")
+@click.option("--title", metavar="TEXT", help="Of the plots beside the page, instead of what was trained.")
 @RESULTS
-def report(runs: tuple[str, ...], output: Path, results: Path) -> None:
-    """Write one self-contained HTML page about RUN…, and its plots as PNG and SVG beside it.
+def report(
+    runs: tuple[str, ...],
+    output: Path,
+    formats: tuple[str, ...],
+    width: float | None,
+    title: str | None,
+    results: Path,
+) -> None:
+    """Write one self-contained HTML page about RUN…, and its plots beside it.
 
     \b
     Example:
       gpubench report first -o report.html
+      gpubench report first --plots pdf --width 3.3in
     """
     from gpubench.analysis.scaling import summarize_runs
     from gpubench.files.untrusted import may_write
     from gpubench.report.html import write_html
-    from gpubench.report.plots import write_plots
+    from gpubench.report.plots import SUFFIXES, Form, write_plots
 
     may_write(output, (".html", ".htm"))
+    for name in formats:
+        if name not in SUFFIXES:
+            raise UsageError(f"--plots takes {', '.join(SUFFIXES)}; got {name!r}.")
+    if title is not None and not title.strip():
+        raise UsageError("--title is empty.")
+    form = Form(formats or Form.suffixes, width or Form.width_inches, title or "")
     loaded = [_load(run_, results, traces=True) for run_ in runs]
     with _writing(output):
         summaries = summarize_runs(loaded)
         write_html(loaded, output, summaries)
-        plots = write_plots(summaries, output.with_suffix(".plots"))
+        plots = write_plots(summaries, output.with_suffix(".plots"), form)
     for path in [output, *plots]:
         click.echo(path)
 

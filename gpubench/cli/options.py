@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
 SECONDS = {"s": 1, "m": 60, "h": 3600}
+INCHES = {"in": 1, "cm": 1 / 2.54, "mm": 1 / 25.4}
+NARROWEST, WIDEST = 2.5, 40  # inches, of a plot
 LONGEST_NUMBER = 15  # characters; a longer one is a slip, and may not even be finite
 
 
@@ -42,6 +44,17 @@ def read_seconds(option: str, text: str) -> float:
         bare = text.strip()
         raise UsageError(f"{option} {bare} lacks its unit: write {option} {bare}s, {bare}m or {bare}h.")
     return number * SECONDS[unit]
+
+
+def read_inches(option: str, text: str) -> float:
+    """The width of a plot, '3.3in', '8.4cm' or '84mm', in inches."""
+    match = re.fullmatch(f"{NUMBER} ?(in|cm|mm)", text.strip())
+    inches = float(match[1]) * INCHES[match[2]] if match and len(match[1]) <= LONGEST_NUMBER else 0.0
+    if not NARROWEST <= inches <= WIDEST:
+        raise UsageError(
+            f"{option} takes a width from {NARROWEST}in to {WIDEST}in, such as 3.3in, 8.4cm or 84mm; got {text!r}."
+        )
+    return inches
 
 
 def read_words(option: str, text: str) -> tuple[str, ...]:
@@ -97,6 +110,7 @@ NO_WORDS: tuple[str, ...] = ()
 NO_COUNTS: tuple[int, ...] = ()
 percent = _callback(read_percent)
 duration = _callback(read_seconds)
+inches = _callback(read_inches)
 words = _callback(read_words, NO_WORDS)
 counts = _callback(read_counts, NO_COUNTS)
 batch = _callback(read_batch)

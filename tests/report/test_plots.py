@@ -1,5 +1,6 @@
 """The plots: what is drawn is what was measured, the same every time, and nothing is left behind in matplotlib."""
 
+import re
 from xml.etree import ElementTree
 
 import matplotlib
@@ -78,7 +79,7 @@ def test_batches_never_share_a_mark_or_dashes_in_a_plot_nor_in_its_legend(batche
     labels = [text.get_text() for text in legend.get_texts()][:-1]
     assert len(set(looks_of(handles))) == len(set(labels)) == n_series
     assert sorted(labels) == sorted(
-        f"torch {name} batch {batch}" for name in ("single", "ddp", "zero") for batch in batches
+        f"torch {name}, batch {batch}" for name in ("single", "ddp", "zero") for batch in batches
     )
     throughput, _ = drawn.axes
     assert (
@@ -160,3 +161,22 @@ def test_workloads_whose_names_make_the_same_file_name_have_figures_of_their_own
     figures = plots.figures_of(summarize(records))
     assert len(figures) == 2
     assert [len(cases) for cases in figures.values()] == [1, 1]
+
+
+@pytest.mark.parametrize(("width", "n_legend_places"), [(3.3, 3), (7.0, 2), (10.5, 2)])
+def test_a_plot_is_as_wide_as_it_was_asked_to_be_with_its_letters_as_letters(tmp_path, width, n_legend_places):
+    form = plots.Form(("pdf",), width, "Our 2 GPUs & $more$")
+    drawn = plots.scaling_figure(CPU, form=form)
+    assert drawn.get_figwidth() == pytest.approx(width)
+    assert len(drawn.axes) == n_legend_places  # in a narrow one the legend has a place below
+    assert drawn.get_suptitle().replace("\n", " ").startswith("Our 2 GPUs & $more$ CPU shares")
+    [path] = plots.write_plots(CPU, tmp_path, form)
+    content = path.read_bytes()
+    (box,) = re.findall(rb"/MediaBox \[ 0 0 ([0-9.]+) ([0-9.]+) \]", content)
+    assert float(box[0]) / 72 == pytest.approx(width, rel=0.01)
+    assert b"/Type0" in content  # TrueType inside; type 3 fonts are what journals refuse
+    assert b"/Type3" not in content
+
+
+def test_a_title_does_not_take_away_that_these_are_cpu_shares():
+    assert "not GPU figures" in plots.scaling_figure(CPU, form=plots.Form(heading="GPUs")).get_suptitle()
