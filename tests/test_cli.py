@@ -54,6 +54,20 @@ def test_report_writes_a_page_and_its_plots(gpubench, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "<html" in (tmp_path / "page.html").read_text()
     assert [path.suffix for path in sorted((tmp_path / "page.plots").iterdir())] == [".png", ".svg"]
+    [measured, made] = re.findall(r"\b2\d{3}-\d\d-\d\d \d\d:\d\d UTC", (tmp_path / "page.html").read_text())[:2]
+    assert measured <= made
+
+
+def test_plots_are_of_the_kind_width_and_title_that_were_asked_for(gpubench, tmp_path):
+    gpubench(*FAKE)
+    done = gpubench("report", "last", "-o", "page.html", "--plots", "pdf", "--width", "84mm", "--title", "Ours")
+    assert done.returncode == 0, done.stderr
+    assert [path.suffix for path in (tmp_path / "page.plots").iterdir()] == [".pdf"]
+    for wrong in (["--plots", "gif"], ["--width", "3.3"], ["--width", "1in"], ["--width", "nan"], ["--title", " "]):
+        refused = gpubench("report", "last", "-o", "other.html", *wrong)
+        assert refused.returncode == 2
+        assert wrong[0] in refused.stderr
+    assert not (tmp_path / "other.html").exists()
 
 
 def test_a_run_file_from_elsewhere_reads_the_same(gpubench, tmp_path):

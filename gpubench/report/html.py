@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -106,7 +107,9 @@ def render(runs: Sequence[Run], summaries: Sequence[CaseSummary] | None = None) 
             policy=page.policy(style, script),
             runs=runs,
             definitions=sentences.DEFINITIONS,
+            made_at=_minute(datetime.now(UTC)),
             marks=sentences.MARKS,
+            measured=_measured,
             script=script,
             sections=[_section(part, title(part, summaries)) for part in by_machine(summaries)],
             settings=_settings([record for run in runs for record in run.records]),
@@ -114,6 +117,20 @@ def render(runs: Sequence[Run], summaries: Sequence[CaseSummary] | None = None) 
             version=__version__,
         )
     )
+
+
+def _measured(records: Sequence[RunRecord]) -> str:
+    """When the first and the last launch started: '2026-11-30 22:10 UTC to 2026-11-30 22:19 UTC'."""
+    first, last = records[0].started_at, records[-1].started_at
+    try:
+        told = [_minute(datetime.fromisoformat(text).astimezone(UTC)) for text in (first, last)]
+    except (ValueError, OverflowError):  # in a file from elsewhere it need not be a time
+        told = [first, last]
+    return " to ".join(dict.fromkeys(told))
+
+
+def _minute(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
 def _section(summaries: list[CaseSummary], measured_on: str) -> Section:
