@@ -23,15 +23,26 @@ def _unread(record: RunRecord) -> Iterator[Check]:
     for device in sampled:
         blind = [each.index for each in device.rounds if all(getattr(each, metric) is None for metric in METRICS)]
         if blind:
-            why = next((device.unavailable[m] for m in METRICS if m in device.unavailable), "no sample fell into it")
-            told.append(f"nothing could be read of {device.id} in {_rounds(blind, len(device.rounds))} ({why})")
+            told.append(f"nothing was read of {device.id} in {_rounds(blind, len(device.rounds))} ({_why(device)})")
     if told:
+        on_gpu = record.case.device_kind == "gpu"
         yield Check(
             name="device_unread",
             severity="warning",
             message="; ".join(told),
-            remedy="see whether `nvidia-smi` still shows the device and its kernel log (`dmesg`) tells of an error",
+            remedy="see whether `nvidia-smi` still shows the device and its kernel log (`dmesg`) tells of an error"
+            if on_gpu
+            else "see what kept the sampler from its work: stop other work on the machine",
         )
+
+
+def _why(device: DeviceTelemetry) -> str:
+    """Why nothing was read: what a metric that this device never has is missing for, is no reason where others do."""
+    if all(metric in device.unavailable for metric in METRICS):
+        return device.unavailable[METRICS[0]]
+    of_rounds = [each.unavailable for each in device.rounds if all(getattr(each, m) is None for m in METRICS)]
+    metrics = [metric for metric in METRICS if metric not in device.unavailable]
+    return next((each[m] for each in of_rounds for m in metrics if m in each), "no sample fell into it")
 
 
 def _gaps(record: RunRecord) -> Iterator[Check]:
