@@ -34,8 +34,16 @@ PYTHON = click.option(
 class Commands(click.Group):
     """Turns the errors that a user can do something about into one message and an exit code."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def main(self, *args: Any, **options: Any) -> Any:
         streams.prepare()
+        try:
+            return super().main(*args, **options)
+        except OSError as error:  # of --help and --version, which click answers before a command is invoked
+            streams.give_up_output()
+            streams.tell(f"gpubench: {error.strerror or error}.")
+            sys.exit(1)
+
+    def invoke(self, ctx: click.Context) -> Any:
         try:
             try:
                 return super().invoke(ctx)
