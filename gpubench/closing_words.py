@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pytest
@@ -21,7 +21,7 @@ def show_session(reporter: pytest.TerminalReporter, records: Sequence[RunRecord]
     """Tables first: they are what the session was for. `journal` is None where the session was not saved."""
     reporter.section("throughput and scaling")
     try:
-        reporter.write_line(_table(records, journal, reporter._tw.fullwidth))
+        reporter.write_line(_table(records, journal, reporter._tw.fullwidth if reporter.isatty else None))
     except Exception as error:
         later = f" Show it again: gpubench show {journal.path}" if journal else ""
         reporter.write_line(f"The table could not be shown ({_told(error)}).{later}")
@@ -38,18 +38,14 @@ def show_session(reporter: pytest.TerminalReporter, records: Sequence[RunRecord]
         _write_names(reporter, {"report": [page], "plot": plots})
 
 
-def _table(records: Sequence[RunRecord], journal: Journal | None, width: int) -> str:
-    from rich.console import Console
-
+def _table(records: Sequence[RunRecord], journal: Journal | None, width: int | None) -> str:
+    """For a terminal of `width` columns; None is none, a file or a CI log, which gets all of the table."""
     from gpubench.analysis.scaling import summarize
     from gpubench.files.verified import beside
-    from gpubench.report import tables
+    from gpubench.report import tables, terminal
 
     summaries = summarize(records, beside(journal.path) if journal else [])
-    console: Any = Console(width=width or 80, no_color=True)
-    with console.capture() as capture:
-        console.print(tables.to_rich(summaries, width or 80))
-    return str(capture.get())
+    return terminal.text(lambda room: tables.to_rich(summaries, room), width)
 
 
 def _draw(path: Path) -> tuple[Path, list[Path]]:

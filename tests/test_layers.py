@@ -26,7 +26,7 @@ MAY_IMPORT = {
         *["pluggy", "psutil", "msgspec", "platformdirs", "python_discovery"],
     },
     "telemetry": {"gpubench.spec", "gpubench.telemetry", "psutil", "msgspec", "pynvml", "amdsmi"},
-    "analysis": {"gpubench.spec", "gpubench.analysis", "numpy", "scipy", "pandas"},
+    "analysis": {"gpubench.spec", "gpubench.analysis", "numpy", "scipy"},
     "report": {"gpubench.spec", "gpubench.analysis", "gpubench.report", "gpubench", *SLOW, "markupsafe"},
 }
 

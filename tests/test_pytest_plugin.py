@@ -39,6 +39,13 @@ def test_ids_name_the_case_and_skips_have_their_reason(bench):
     result.stdout.fnmatch_lines(["*throughput and scaling*", "*CPU shares*"])
 
 
+def test_where_it_is_no_terminal_the_table_is_whole(bench, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    result = bench()
+    result.stdout.fnmatch_lines(["*framework*strategy*devices*samples/s*speed-up*efficiency*launches*notes*"])
+    result.stdout.no_fnmatch_line("*Too narrow*")
+
+
 def test_save_puts_both_files_side_by_side_with_exact_durations(bench, pytester, fake):
     fake(step_seconds=0.1)
     result = bench("--benchmark-save=first", "--benchmark-save-data")

@@ -91,7 +91,7 @@ def figures_of(summaries: Sequence[CaseSummary]) -> dict[str, list[CaseSummary]]
         name = stem = re.sub(r"[^A-Za-z0-9_-]+", "_", "-".join(named_by)).rstrip("_")
         while name in named:  # 'a b' and 'a/b' come to the same file name
             name = f"{stem}-{len(named)}"
-        if any(case.samples_per_second for case in cases):
+        if any(known(case.samples_per_second) for case in cases):
             named[name] = cases
     return named
 
@@ -178,6 +178,8 @@ def _throughput(axes: Axes, curves: Sequence[Curve], summaries: Sequence[CaseSum
         curve.draw(axes, [summary.case.n_devices for summary in curve.cases], ys)
     axes.set(title="Throughput", ylabel="samples/s")
     if most >= LOG_FROM:
+        low, high = axes.dataLim.intervaly
+        axes.set_ylim(low / 1.25, high * 1.25)  # also where all are alike
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_minor_locator(NullLocator())

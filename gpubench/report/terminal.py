@@ -6,6 +6,7 @@ a search or a program.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -24,6 +25,14 @@ def show(made: Callable[[int], RenderableType], stream: TextIO | None = None) ->
     if not paper.is_terminal:
         paper.width = WHOLE
     paper.print(made(paper.width), crop=False)  # a terminal wraps a line that is too long; a cut number is another one
+
+
+def text(made: Callable[[int], RenderableType], width: int | None) -> str:
+    """What `made` gives for a terminal of `width` columns, or for none, without colours."""
+    paper = console(io.StringIO(), width=width or WHOLE)
+    with paper.capture() as capture:
+        paper.print(made(paper.width), crop=False)
+    return capture.get()
 
 
 def console(stream: TextIO, **options: Any) -> Console:

@@ -1,13 +1,18 @@
 """The plots: what is drawn is what was measured, the same every time, and nothing is left behind in matplotlib."""
 
+import math
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import matplotlib
 import pytest
 
 from gpubench.analysis.scaling import summarize
+from gpubench.analysis.stats import Interval
 from gpubench.report import plots
+from gpubench.report.curves import curves_of
+from gpubench.report.plots import Form
 from tests.builders import make_case, make_launches, make_lost, make_record, make_run
 
 CPU = summarize(make_run("cpu"))
@@ -145,8 +150,10 @@ def test_drawing_leaves_matplotlib_as_it_was():
         make_launches(make_case("ddp", 2), [180.0] * 3),  # no baseline: no efficiency
         [*make_launches(make_case("single", 1), [100.0]), make_lost(make_case("ddp", 2), "oom", "")],
         make_launches(make_case("$a$ \\frac", framework="<&>\x00"), [100.0]),
+        make_launches(make_case("_%{}<", framework="\U0001f600\u96ea" * 30, workload="$\\sum_{$"), [100.0]),
+        [make_record(make_case("ddp", 64, device_kind="gpu"), rounds=1)],
     ],
-    ids=["one device", "no baseline", "one failed", "odd names"],
+    ids=["one device", "no baseline", "one failed", "odd names", "emoji", "64 devices alone"],
 )
 def test_little_or_odd_data_is_drawn_too(records):
     ElementTree.fromstring(plots.svg(plots.scaling_figure(summarize(records))))
@@ -180,3 +187,51 @@ def test_a_plot_is_as_wide_as_it_was_asked_to_be_with_its_letters_as_letters(tmp
 
 def test_a_title_does_not_take_away_that_these_are_cpu_shares():
     assert "not GPU figures" in plots.scaling_figure(CPU, form=plots.Form(heading="GPUs")).get_suptitle()
+
+
+def test_series_with_one_long_name_are_told_apart():
+    records = [make_record(make_case(f"{'x' * 60}{end}")) for end in "ab"]
+    assert len({curve.label for curve in curves_of(summarize(records))}) == 2
+
+
+@pytest.mark.parametrize("form", [Form(("png",), 3.3), Form(("png",), 2.5, "A title & $x_1$"), Form(("png",), 7)])
+def test_a_figure_for_a_paper_is_as_wide_as_asked_and_nothing_stands_outside_it(form):
+    drawn = plots.scaling_figure(CPU, form=form)
+    plots.image_bytes(drawn, "png")  # lays it out
+    assert drawn.get_figwidth() == pytest.approx(form.width_inches)
+    assert "CPU shares (1 core each): not GPU figures" in drawn.get_suptitle().replace("\n", " ")
+    width, height = drawn.get_size_inches() * drawn.dpi
+    for axes in drawn.axes[:2]:
+        box = axes.get_tightbbox()
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= width + 1
+        assert box.y1 <= height
+        assert axes.get_window_extent().width > 0.5 * width if form.is_stacked else 0.2 * width
+    assert all(label.get_fontsize() >= 6 for axes in drawn.axes for label in axes.get_xticklabels())
+
+
+def test_a_title_stands_instead_of_the_cases_own_and_never_of_what_it_was_measured_on():
+    told = plots.scaling_figure(CPU, form=Form(heading="Mine")).get_suptitle()
+    assert told == "Mine\nCPU shares (1 core each): not GPU figures"
+
+
+def test_what_is_no_number_is_no_point_and_hides_no_other():
+    nan = Interval(math.nan, math.nan)
+    odd = [
+        replace(s, samples_per_second_interval=nan, speedup_interval=nan) if s.case.framework == "torch" else s
+        for s in CPU
+    ]
+    odd = [replace(s, samples_per_second=math.nan) if s.case.strategy == "in_graph" else s for s in odd]
+    [members] = plots.figures_of(odd).values()
+    drawn = plots.scaling_figure(members)
+    ElementTree.fromstring(plots.svg(drawn))
+    assert "tensorflow in_graph on 2" in drawn.get_supxlabel()
+    assert plots.figures_of([replace(s, samples_per_second=math.nan) for s in CPU]) == {}
+
+
+def test_many_counts_have_ticks_that_can_be_read():
+    records = [make_record(make_case("ddp", n, device_kind="gpu"), rounds=1, ranks=1) for n in range(1, 25)]
+    summaries = [summary for one in records for summary in summarize([one])]
+    axes = plots.scaling_figure(summaries).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "4", "8", "16", "24"]
