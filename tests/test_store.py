@@ -218,11 +218,12 @@ def test_a_journal_that_is_deleted_in_mid_run_is_said_to_be(journal):
 
 
 def test_a_run_that_is_being_written_cannot_be_continued_by_another(journal):
+    journal.append(make_record(launch=1))
     with pytest.raises(UsageError, match="is being written by another gpubench"):
         store.Journal.reopen(journal.path)
-    journal.append(make_record())  # the first is not disturbed
+    journal.append(make_record(launch=2))  # the first is not disturbed
     journal.close()
-    assert len(store.Journal.reopen(journal.path).records) == 1
+    assert len(store.Journal.reopen(journal.path).records) == 2
 
 
 def test_a_process_that_is_killed_leaves_no_lock(tmp_path):
@@ -230,6 +231,7 @@ def test_a_process_that_is_killed_leaves_no_lock(tmp_path):
 import os, pathlib, signal
 from gpubench.files import store
 journal = store.Journal.create(pathlib.Path({str(tmp_path)!r}), "box", "first")
+journal.keep_plan("launches = 1")
 os.kill(os.getpid(), signal.SIGKILL)"""
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
     assert store.Journal.reopen(tmp_path / "box" / "0001_first.jsonl").records == []
@@ -263,7 +265,7 @@ def test_what_a_newer_gpubench_has_written_stays_when_a_run_is_continued(journal
 
 
 def test_a_run_that_is_not_there_cannot_be_continued(tmp_path):
-    with pytest.raises(UsageError, match=r"Cannot continue .*No such file"):
+    with pytest.raises(UsageError, match=r"Cannot read .*0001_none.jsonl: No such file"):
         store.Journal.reopen(tmp_path / "0001_none.jsonl")
 
 
@@ -423,5 +425,5 @@ def test_a_warning_holds_nothing_that_a_terminal_would_obey(tmp_path):
 
 def test_a_word_too_long_for_a_path_is_no_run(tmp_path):
     store.Journal.create(tmp_path, "box", "first")
-    with pytest.raises(UsageError, match="There is no run"):
+    with pytest.raises(UsageError, match="There is no file x"):
         store.find("x" * 5000 + ".jsonl", tmp_path)

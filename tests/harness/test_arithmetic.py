@@ -83,7 +83,7 @@ def test_work_that_is_not_what_was_asked_for_is_doubted(fake, run_fake, behaviou
 def test_sound_work_is_not_doubted(fake, run_fake):
     for strategy, n in (("single", 1), ("replicas", 2), ("ranks", 2)):
         record = run_fake(strategy, n)
-        assert record.checks == []
+        assert [check.name for check in record.checks] == ["telemetry_incomplete"]  # nothing is sampled in these tests
         assert record.observed.world_size == n
         assert record.observed.replicas_equal
 

@@ -42,7 +42,7 @@ def run(tmp_path, monkeypatch):
         python = Interpreters().find(FRAMEWORK)
         plan = Plan(
             workloads=("mlp",), frameworks=("torch",), strategies=(strategy,), devices=(1,), device_kind="cpu",
-            per_device_batch=2048,
+            per_device_batch=(2048,),
         )  # fmt: skip
         found = cases(plan, this, Interpreters({"torch": python}), strict_devices=True)
         timing = Timing(rounds=3, round_seconds=0.2)
