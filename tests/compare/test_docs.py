@@ -32,6 +32,11 @@ def test_the_output_on_the_page_is_what_its_commands_print():
     assert console().rewritten(page) == page
 
 
+def test_the_readme_shows_the_table_of_its_example_as_a_pipe_gets_it():
+    [shown] = re.findall(r"\$ (gpubench show \S+)\n(.*?)```", (DOCS.parent / "README.md").read_text(), re.DOTALL)
+    assert console().output(shown[0]) == shown[1]
+
+
 def test_a_command_on_a_page_is_run_and_its_output_put_there():
     page = "before\n```console\n$ gpubench --version\nold\n```\nafter\n"
     made = console().rewritten(page)
