@@ -41,7 +41,7 @@ class Machine:
 
     devices: Sequence[Device]
     load: Callable[[dict[str, str]], AbstractContextManager[None]]
-    call: str = ""  # one that every sweep with slow metrics makes
+    call: str = ""  # one that is made at every edge, if not at every tick
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _machine(name: str, library_of: Callable[[Scenario], Path], fake_amdsmi: Pat
         return Machine(
             [amdsmi.gpu(0), amdsmi.gpu(1)],
             lambda faults: amdsmi.loading(fake_amdsmi, count=2, **older, **faults),  # type: ignore[arg-type]
-            "amdsmi_get_clock_info",
+            "amdsmi_get_power_info",
         )
     scenario = Scenario.load(name)
     return Machine(
