@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv as csv_module
-import io
+import pandas as pd
 
 from gpubench.exporting.tables import Table, Value
 from gpubench.report.tables import escaped, inert
@@ -17,11 +16,8 @@ LATEX |= {char: f"{{{char}}}" for char in "[]*"}  # after \\ or \midrule they wo
 
 def csv(table: Table) -> str:
     """Names in the first line. What it was measured on, the file's name says."""
-    out = io.StringIO()
-    writer = csv_module.writer(out, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows([_plain(inert(row[name])) for name in table.columns] for row in table.rows)
-    return out.getvalue()
+    cells = [[_plain(inert(row[name])) for name in table.columns] for row in table.rows]
+    return str(pd.DataFrame(cells, columns=list(table.columns), dtype=object).to_csv(index=False, lineterminator="\n"))
 
 
 def markdown(table: Table, title: str, are_chosen: bool = False) -> str:
