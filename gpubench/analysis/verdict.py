@@ -70,8 +70,8 @@ def _not_excluded(summary: CaseSummary, interval: Interval) -> str:
     """What the interval leaves open: of the efficiency, and whether it is faster than one device at all."""
     n = summary.case.n_devices
     about, low, high = (summary.speedup or 0.0) / n, interval.low / n, interval.high / n
-    sure = "faster than one device, but " if interval.low > 1 + MARGIN else ""
-    return f"{sure}an efficiency of about {about:.2f}, and {low:.2f} to {high:.2f} cannot be excluded"
+    sure = "it is faster than one device, but " if interval.low > 1 + MARGIN else ""
+    return f"{sure}it is not sure that the efficiency is {about:.2f}: {low:.2f} to {high:.2f} cannot be excluded"
 
 
 def _launches_hint(summary: CaseSummary, baseline: CaseSummary, speedup: float, limits: Sequence[float]) -> str:

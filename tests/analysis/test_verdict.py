@@ -36,9 +36,9 @@ def test_what_is_not_resolved_says_how_many_launches_it_would_take():
 def test_not_sure_that_it_is_080_is_said_and_never_called_scaling_in_part():
     [verdict] = judged(150.0, 160.0, 170.0)
     interval = verdict.summary.scaling_efficiency_interval
-    told = f"an efficiency of about 0.80, and {interval.low:.2f} to {interval.high:.2f} cannot be excluded"
+    told = f"it is not sure that the efficiency is 0.80: {interval.low:.2f} to {interval.high:.2f} cannot be excluded"
     assert verdict.kind == "not_resolved"
-    assert verdict.reason.startswith(f"faster than one device, but {told}")
+    assert verdict.reason.startswith(f"it is faster than one device, but {told}")
 
 
 def test_two_launches_resolve_nothing():
