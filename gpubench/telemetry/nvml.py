@@ -109,7 +109,7 @@ def look(whole: bool = True) -> NvmlView:
 
 
 def _look(whole: bool) -> NvmlView:
-    from gpubench.telemetry.nvml_facts import system  # it needs this module
+    from gpubench.telemetry.nvml_facts import Opened, system  # it needs this module
 
     problems: dict[str, str] = {}
     n = int(binding().nvmlDeviceGetCount())
@@ -120,7 +120,7 @@ def _look(whole: bool) -> NvmlView:
     visible = visible_devices(variable, [gpu.device.id for gpu in found], cut)
     if problem := visible.problem or _doubt(variable, [gpu.device for gpu in found], visible.ids):
         problems["CUDA_VISIBLE_DEVICES"] = problem
-    all_facts = system([(gpu.device.id, gpu.handle) for gpu in found]) if whole else None
+    all_facts = system([Opened(gpu.device.id, gpu.index, gpu.handle) for gpu in found]) if whole else None
     bare = [gpu.index for gpu in found if gpu.is_mig and not gpu.parts]
     hidden_on_purpose = variable is not None and visible.problem is None
     return NvmlView(

@@ -35,7 +35,7 @@ class Xids:
         nvml = binding()
         events = or_none(nvml.nvmlEventSetCreate)
         for address, handle in {addressof(handle.contents): handle for handle, _ in devices.values()}.items():
-            if or_none(lambda h=handle: nvml.nvmlDeviceRegisterEvents(h, XID_CRITICAL_ERROR, events) or True) is None:  # type: ignore[misc]
+            if events is None or not _registers(handle, events):
                 reason = "this GPU tells no Xid errors"
                 self.unavailable |= {id: reason for id, place in self._places.items() if place[0] == address}
         if events is not None and len(self.unavailable) < len(devices):
@@ -67,3 +67,11 @@ class Xids:
                 for id, (mine, instance) in self._places.items():
                     if mine == address and (instance is None or event.gpuInstanceId in (instance, NO_INSTANCE)):
                         self._waiting[id].append(at)
+
+
+def _registers(handle: Any, events: Any) -> bool:
+    try:
+        binding().nvmlDeviceRegisterEvents(handle, XID_CRITICAL_ERROR, events)
+    except Exception:  # why it does not is no matter: this GPU tells none
+        return False
+    return True

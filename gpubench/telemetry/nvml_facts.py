@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from ctypes import byref
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gpubench.spec.case import share_id
@@ -38,12 +39,21 @@ TO_A_SWITCH = 2
 READ = 0  # the binding's NVML_P2P_CAPS_INDEX_READ is a tuple by mistake
 
 
-def system(opened: Sequence[tuple[str, Any]]) -> GpuSystem:
-    """Of all GPUs that may be opened, by UUID and handle; never raises."""
+@dataclass(frozen=True)
+class Opened:
+    """A GPU that may be opened: its UUID, NVML's number of it, and its handle."""
+
+    id: str
+    index: int
+    handle: Any
+
+
+def system(opened: Sequence[Opened]) -> GpuSystem:
+    """Of all GPUs that may be opened; never raises."""
     nvml = binding()
-    handles = [handle for _, handle in opened]
+    handles = [one.handle for one in opened]
     links = [active_links(handle) for handle in handles]
-    gpus = [gpu_facts(id, handle, own) for (id, handle), own in zip(opened, links, strict=True)]
+    gpus = [gpu_facts(one, own) for one, own in zip(opened, links, strict=True)]
     joined = [_links_by_peer(handle, own) for handle, own in zip(handles, links, strict=True)]
     return GpuSystem(
         driver=or_none(lambda: text_of(nvml.nvmlSystemGetDriverVersion)),
@@ -62,9 +72,9 @@ def system(opened: Sequence[tuple[str, Any]]) -> GpuSystem:
     )
 
 
-def gpu_facts(id: str, handle: Any, links: Sequence[int]) -> GpuFacts:
+def gpu_facts(opened: Opened, links: Sequence[int]) -> GpuFacts:
     """Each fact, or why the driver does not tell it; never raises. `links` are its active NVLinks."""
-    nvml = binding()
+    nvml, handle = binding(), opened.handle
     unavailable: dict[str, str] = {}
 
     def fact(name: str, read: Callable[[], T]) -> T | None:
@@ -83,9 +93,9 @@ def gpu_facts(id: str, handle: Any, links: Sequence[int]) -> GpuFacts:
     memory = fact("memory_used_bytes", lambda: memory_bytes(handle))
     fabric = fact("fabric", lambda: fabric_of(handle))
     return GpuFacts(
-        id=id,
+        id=opened.id,
         name=or_none(lambda: text_of(nvml.nvmlDeviceGetName, handle)) or "unnamed GPU",
-        index=fact("index", lambda: int(nvml.nvmlDeviceGetIndex(handle))) or 0,
+        index=opened.index,
         bus_id=fact("bus_id", lambda: str(nvml.nvmlDeviceGetPciInfo(handle).busId)),
         architecture=fact("architecture", lambda: ARCHITECTURES[nvml.nvmlDeviceGetArchitecture(handle)]),
         capability=fact("capability", lambda: "{}.{}".format(*nvml.nvmlDeviceGetCudaComputeCapability(handle))),

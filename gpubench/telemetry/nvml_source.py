@@ -19,7 +19,7 @@ from gpubench.telemetry import nvml_ways as ways
 from gpubench.telemetry.calls import LARGEST_SHARE, RARE_NS, Due, Tiers, medians, tiers, timed, too_slow
 from gpubench.telemetry.nvml import binding, explain, is_lasting, is_mig, or_none, text_of
 from gpubench.telemetry.nvml_events import Xids
-from gpubench.telemetry.nvml_facts import active_links, system
+from gpubench.telemetry.nvml_facts import Opened, active_links, system
 from gpubench.telemetry.nvml_gpm import GpmReader
 from gpubench.telemetry.nvml_history import History
 from gpubench.telemetry.source import Gpm, Header, Sample
@@ -49,10 +49,12 @@ class NvmlSource:
                 self._gpus.append(_Gpu(device.id, handle, len(devices)))
             except Exception as error:
                 reason = f"the GPU could not be opened: {explain(error)}"
-                unavailable[device.id] = dict.fromkeys(METRICS + GPU_METRICS, reason)
+                unavailable[device.id] = dict.fromkeys((*METRICS, *GPU_METRICS, "gpm", "xids"), reason)
         self._due = Due([gpu.tiers for gpu in self._gpus])
         everyone = _all_handles()
-        self._xids = Xids({gpu.id: (gpu.whole, gpu.instance) for gpu in self._gpus}, everyone)
+        self._xids = Xids(
+            {gpu.id: (gpu.whole, gpu.instance) for gpu in self._gpus}, [(one.id, one.handle) for one in everyone]
+        )
         self._header = Header(
             source="nvml",
             devices=[gpu.id for gpu in self._gpus],
@@ -115,7 +117,7 @@ class _Gpu:
         self.power_limit_watts = or_none(lambda: float(nvml.nvmlDeviceGetEnforcedPowerLimit(self.whole)) / 1e3)
         self.asked: list[tuple[int, list[tuple[ways.Reading, Any]]]] = []
         self._at_edge: Gpm | None = None
-        self._shared = OF_THE_PARENT if self.whole is not handle or is_mig(handle) else ()
+        self._shared = OF_THE_PARENT if id.startswith("MIG-") or is_mig(handle) else ()
         self.tiers = self._in_tiers(n_gpus)
         self.fast = self.tiers.fast
         self._asking: tuple[int, list[tuple[ways.Reading, Any]], list[tuple[Any, ways.Reading]]] = (0, [], [])
@@ -243,14 +245,14 @@ class _Gpu:
         self.power_average_seconds = call.average_seconds or self.power_average_seconds
 
 
-def _all_handles() -> list[tuple[str, Any]]:
-    """Those of all GPUs of the machine that may be opened, with their UUIDs."""
+def _all_handles() -> list[Opened]:
+    """All GPUs of the machine that may be opened."""
     nvml = binding()
     found = []
     for index in range(or_none(nvml.nvmlDeviceGetCount) or 0):  # the devices themselves are opened by UUID
         with suppress(Exception):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            found.append((text_of(nvml.nvmlDeviceGetUUID, handle), handle))
+            found.append(Opened(text_of(nvml.nvmlDeviceGetUUID, handle), index, handle))
     return found
 
 

@@ -26,7 +26,7 @@ from gpubench.telemetry.nvml_facts import (
 )
 from gpubench.telemetry.nvml_ways import ALL_LINKS, FAST_FIELDS, LINK_FIELDS, SLOW_FIELDS, per_link_fields
 
-NO_PERMISSION, FUNCTION_NOT_FOUND = 4, 13
+NO_PERMISSION, NOTHING_IN_IT, FUNCTION_NOT_FOUND = 4, 6, 13
 GIB, MIB = 2**30, 2**20
 
 
@@ -53,10 +53,11 @@ def record() -> dict[str, Any]:
     opened = [_open(index) for index in range(nvml.nvmlDeviceGetCount())]
     handles = [None if isinstance(handle, int) else handle for handle in opened]
     missing: set[str] = set()
+    machine = _Machine(missing)
     scenario = {
-        "driver": text_of(nvml.nvmlSystemGetDriverVersion),
-        "nvml": text_of(nvml.nvmlSystemGetNVMLVersion),
-        "cuda": nvml.nvmlSystemGetCudaDriverVersion_v2(),
+        "driver": machine.ask("nvmlSystemGetDriverVersion", lambda: text_of(nvml.nvmlSystemGetDriverVersion)),
+        "nvml": machine.ask("nvmlSystemGetNVMLVersion", lambda: text_of(nvml.nvmlSystemGetNVMLVersion)),
+        "cuda": machine.ask("nvmlSystemGetCudaDriverVersion_v2", nvml.nvmlSystemGetCudaDriverVersion_v2),
         "gpus": [
             {"errors": {"nvmlDeviceGetHandleByIndex_v2": handle}}
             if isinstance(handle, int)
@@ -64,8 +65,38 @@ def record() -> dict[str, Any]:
             for handle in opened
         ],
     }
+    if events := machine.ask("nvmlEventSetCreate", nvml.nvmlEventSetCreate):
+        machine.ask("nvmlEventSetFree", lambda: nvml.nvmlEventSetFree(events))
+    if sample := machine.ask("nvmlGpmSampleAlloc", nvml.nvmlGpmSampleAlloc):
+        machine.ask("nvmlGpmSampleFree", lambda: nvml.nvmlGpmSampleFree(sample))
     nvml.nvmlShutdown()
-    return {**scenario, "missing": sorted(missing)}
+    told = {key: value for key, value in scenario.items() if value is not None}
+    fails = ",".join(f"{symbol}={code}" for symbol, code in machine.errors.items())
+    return {**told, **({"fail": fails} if fails else {}), "missing": sorted(missing)}
+
+
+class _Machine:
+    """Answers that are of no GPU; the errors' codes are in `errors`."""
+
+    def __init__(self, missing: set[str]) -> None:
+        self._missing = missing
+        self.errors: dict[str, int] = {}
+
+    def ask(self, symbol: str, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except Exception as error:
+            _note(symbol, error, self.errors, self._missing)
+            return None
+
+
+def _note(symbol: str, error: Exception, errors: dict[str, int], missing: set[str]) -> None:
+    """Keep why a call failed: its function is missing from the driver, or the code that it gave."""
+    code = getattr(error, "value", None)
+    if code == FUNCTION_NOT_FOUND or type(error).__name__.endswith("LibraryMismatchError"):
+        missing.add(symbol)
+    elif isinstance(code, int):
+        errors[symbol] = code
 
 
 def _open(index: int) -> Any:
@@ -88,11 +119,7 @@ class _Answers:
         try:
             return (call or getattr(binding(), symbol))(self._handle, *arguments)
         except Exception as error:
-            code = getattr(error, "value", None)
-            if code == FUNCTION_NOT_FOUND or type(error).__name__.endswith("LibraryMismatchError"):
-                self._missing.add(symbol)
-            elif isinstance(code, int):
-                self._errors[symbol] = code
+            _note(symbol, error, self._errors, self._missing)
             return None
 
     def gpu(self, handles: list[Any | None]) -> dict[str, Any]:
@@ -111,15 +138,18 @@ class _Answers:
         capability = self.ask("nvmlDeviceGetCudaComputeCapability")
         mode = self.ask("nvmlDeviceGetMigMode")
         parts = mig_instances(self._handle) if mode and mode[0] else []
+        uuid = self.ask("nvmlDeviceGetUUID", call=lambda h: text_of(binding().nvmlDeviceGetUUID, h))
+        if uuid:
+            self.ask("nvmlDeviceGetHandleByUUID", call=lambda _: binding().nvmlDeviceGetHandleByUUID(uuid))
         return {
-            "name": or_none(lambda: text_of(binding().nvmlDeviceGetName, self._handle)),
+            "name": self.ask("nvmlDeviceGetName", call=lambda h: text_of(binding().nvmlDeviceGetName, h)),
             "architecture": self.ask("nvmlDeviceGetArchitecture"),
             "capability": "{}.{}".format(*capability) if capability else None,
             "bus": pci.bus if pci else None,
             "numa": self.ask("nvmlDeviceGetMemoryAffinity", call=near_node),
             "cpus": or_none(lambda: near_cpus(self._handle)),
             "mig": mode[0] if mode else None,
-            "mig_instances": list(filter(None, (or_none(lambda p=p: _instance(p)) for p in parts))) or None,  # type: ignore[misc]
+            "mig_instances": [self._instance(part, number) for number, part in enumerate(parts, 1)] or None,
         }
 
     def _settings(self) -> dict[str, Any]:
@@ -158,7 +188,11 @@ class _Answers:
         rows = self.ask("nvmlDeviceGetRemappedRows")
         generation = self.ask("nvmlDeviceGetCurrPcieLinkGeneration")
         busy = self.ask("nvmlDeviceGetUtilizationRates")
-        samples = or_none(lambda: nvml.nvmlDeviceGetSamples(self._handle, 1, 0)) is not None
+        samples = self.ask("nvmlDeviceGetSamples", 1, 0) is not None
+        if self._errors.get("nvmlDeviceGetSamples") == NOTHING_IN_IT:
+            del self._errors["nvmlDeviceGetSamples"]
+        if support and support.isSupportedDevice:
+            self.ask("nvmlGpmSampleGet", call=lambda h: nvml.nvmlGpmSampleGet(h, nvml.nvmlGpmSampleAlloc()))
         self.ask("nvmlDeviceGetTemperatureV", 0)
         self.ask("nvmlDeviceGetCurrentClocksEventReasons")
         self.ask("nvmlDeviceGetMPSComputeRunningProcesses_v3")
@@ -168,7 +202,7 @@ class _Answers:
         if processes is None:
             processes = self.ask("nvmlDeviceGetComputeRunningProcesses_v2") or []
         return {
-            "memory_gib": together.total / GIB if together else None,
+            "memory_gib": (together or apart).total / GIB if together or apart else None,
             "used_gib": used / GIB,
             "reserved_gib": apart.reserved / GIB if apart else 0,
             "idle_watts": milliwatts / 1e3 if milliwatts is not None else None,
@@ -197,17 +231,58 @@ class _Answers:
 
     def _joined(self, handles: list[Any | None]) -> dict[str, Any]:
         nvml, mine = binding(), self._handle
+        self.ask("nvmlDeviceGetNvLinkState", 0)
+        if isinstance(self._errors.get("nvmlDeviceGetNvLinkState"), int) and self._counts_links():
+            # The links that are counted are there, though their state is not told.
+            return {"nvlinks": 1, "levels": self._levels(handles), "p2p_statuses": self._p2p(handles)}
         links = active_links(mine)
+        if links:
+            self.ask("nvmlDeviceGetNvLinkRemoteDeviceType", links[0])
+            self.ask("nvmlDeviceGetNvLinkRemotePciInfo_v2", links[0], call=peer_of)
         switched = any(or_none(lambda n=n: is_to_switch(mine, n)) for n in links)  # type: ignore[misc]
-        buses = {str(nvml.nvmlDeviceGetPciInfo(handle).busId): i for i, handle in enumerate(handles) if handle}
+        buses = {or_none(lambda h=h: str(nvml.nvmlDeviceGetPciInfo(h).busId)): i for i, h in enumerate(handles) if h}  # type: ignore[misc]
         return {
             "nvlinks": len(links),
             "nvlink_version": or_none(lambda: nvml.nvmlDeviceGetNvLinkVersion(mine, 0)),
             "nvswitch": int(switched),
-            "link_peers": None if switched else [buses.get(peer_of(mine, n), 0) for n in links] or None,
-            "levels": _each(handles, mine, lambda other: nvml.nvmlDeviceGetTopologyCommonAncestor(mine, other)),
-            "p2p_statuses": _each(handles, mine, lambda other: nvml.nvmlDeviceGetP2PStatus(mine, other, 0)),
+            "link_peers": None
+            if switched
+            else [buses.get(or_none(lambda n=n: peer_of(mine, n)), 0) for n in links] or None,  # type: ignore[misc]
+            "levels": self._levels(handles),
+            "p2p_statuses": self._p2p(handles),
         }
+
+    def _levels(self, handles: list[Any | None]) -> list[int] | None:
+        return self._each(handles, "nvmlDeviceGetTopologyCommonAncestor")
+
+    def _p2p(self, handles: list[Any | None]) -> list[int] | None:
+        return self._each(handles, "nvmlDeviceGetP2PStatus", 0)
+
+    def _each(self, handles: list[Any | None], symbol: str, *arguments: int) -> list[int] | None:
+        """What the driver answers for the GPU and each of the others."""
+        if len(handles) < 2:
+            return None
+        answers = [0 if h in (self._handle, None) else self.ask(symbol, h, *arguments) for h in handles]
+        return None if None in answers else answers
+
+    def _counts_links(self) -> bool:
+        answer = or_none(lambda: binding().nvmlDeviceGetFieldValues(self._handle, [(138, ALL_LINKS)]))
+        return answer is not None and answer[0].nvmlReturn == 0
+
+    def _instance(self, part: Any, number: int) -> str:
+        """What a MIG instance is, its numbers, and MiB in all and in use: "3g.40gb 1 0 40192 37"."""
+        of_part = _Answers(part, self._missing)
+        name = of_part.ask("nvmlDeviceGetName", call=lambda h: text_of(binding().nvmlDeviceGetName, h)) or "unknown"
+        gpu_instance = of_part.ask("nvmlDeviceGetGpuInstanceId")
+        compute_instance = of_part.ask("nvmlDeviceGetComputeInstanceId")
+        of_part.ask("nvmlDeviceGetDeviceHandleFromMigDeviceHandle")
+        total, used = or_none(lambda: memory_bytes(part)) or (0, 0)
+        self._errors |= of_part._errors
+        numbers = number if gpu_instance is None else gpu_instance, compute_instance or 0
+        sample = or_none(binding().nvmlGpmSampleAlloc) if self.ask("nvmlGpmQueryDeviceSupport") else None
+        if gpu_instance is not None and sample is not None:
+            self.ask("nvmlGpmMigSampleGet", call=lambda h: binding().nvmlGpmMigSampleGet(h, gpu_instance, sample))
+        return " ".join([name.split()[-1], *map(str, numbers), str(total // MIB), str(used // MIB)])
 
     def _field_errors(self) -> dict[str, int]:
         """The error codes of the fields that are asked for, by number."""
@@ -223,26 +298,12 @@ class _Answers:
         return errors
 
 
-def _instance(part: Any) -> str:
-    """What a MIG instance is, its numbers, and MiB in all and in use: "3g.40gb 1 0 40192 37"."""
-    nvml = binding()
-    name = text_of(nvml.nvmlDeviceGetName, part).split()[-1]
-    numbers = nvml.nvmlDeviceGetGpuInstanceId(part), nvml.nvmlDeviceGetComputeInstanceId(part)
-    total, used = memory_bytes(part)
-    return " ".join([name, *map(str, numbers), str(total // MIB), str(used // MIB)])
-
-
 def _registers_events(handle: Any) -> bool:
     nvml = binding()
     events = nvml.nvmlEventSetCreate()
     nvml.nvmlDeviceRegisterEvents(handle, XID_CRITICAL_ERROR, events)
-    nvml.nvmlEventSetFree(events)
+    or_none(lambda: nvml.nvmlEventSetFree(events))
     return True
-
-
-def _each(handles: list[Any | None], mine: Any, ask: Callable[[Any], int]) -> list[int] | None:
-    answers = [0 if handle in (mine, None) else or_none(lambda h=handle: ask(h)) for handle in handles]  # type: ignore[misc]
-    return None if None in answers or len(handles) < 2 else [answer for answer in answers if answer is not None]
 
 
 if __name__ == "__main__":

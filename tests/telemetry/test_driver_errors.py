@@ -1,4 +1,4 @@
-"""Drivers that refuse a call, lose a GPU or find none: discovery says why, and nothing ends in a traceback."""
+"""Drivers that refuse a call, lose a GPU or find none: discovery says why, doctor's recording replays, no traceback."""
 
 from __future__ import annotations
 
@@ -100,3 +100,38 @@ def test_a_variable_that_hides_all_is_the_reason_and_no_refusal_where_it_means_i
     (view,) = ask(fake_nvml, "view", [TWO.but(mig=1)])
     assert reason in view["reason"]
     assert bool(view["refusal"]) is (variable == "0")
+
+
+def _replays(library: Path, scenarios: dict[str, Scenario]) -> None:
+    answers = dict(zip(scenarios, ask(library, "screen and recording", list(scenarios.values())), strict=True))
+    for name, answer in answers.items():
+        assert isinstance(answer, list), (name, answer)
+    replayed = ask(library, "screen", [Scenario(recording) for _, recording in answers.values()])
+    differing = {
+        name: (before, after)
+        for (name, (before, _)), after in zip(answers.items(), replayed, strict=True)
+        if before != after
+    }
+    assert differing == {}
+
+
+@pytest.mark.parametrize(
+    ("base", "code"), [(TWO, NOT_SUPPORTED), (TWO, GPU_LOST), (CUT, NO_PERMISSION)], ids=["whole", "lost", "cut"]
+)
+def test_a_recording_of_a_driver_that_refuses_a_call_replays_to_the_same_screen(
+    fake_nvml: Path, base: Scenario, code: int
+):
+    ends = {"nvmlDeviceGetCount_v2"}  # there is nothing to record then, which is an error
+    _replays(fake_nvml, {f"{s}={code}": base.but(fail=f"{s}={code}") for s in SYMBOLS if s not in ends})
+
+
+def test_a_recording_of_a_driver_that_refuses_a_call_for_one_gpu_replays_to_the_same_screen(fake_nvml: Path):
+    _replays(fake_nvml, {s: TWO.but_each("errors", [{}, {s: UNKNOWN}]) for s in SYMBOLS})  # type: ignore[list-item]
+
+
+def test_a_recording_of_a_driver_that_refuses_a_field_replays_to_the_same_screen(fake_nvml: Path):
+    fields = (74, 75, 76, 77, 79, 82, 83, 94, 138, 139, 185, 186, 197, 198)
+    _replays(
+        fake_nvml,
+        {f"{n}={code}": TWO.but(**{f"field_errors.{n}": code}) for n in fields for code in (3, 15)},
+    )

@@ -70,7 +70,7 @@ def test_a_gpu_of_an_unknown_uuid_has_reasons_and_the_others_have_figures(fake_n
     with loading(fake_nvml, count=1), Sampler([gpu(5), gpu(0)], tmp_path, 0.02) as sampler:
         wait_for_samples(sampler, [gpu(0)])
         unknown, known = sampler.telemetry([gpu(5), gpu(0)], [], 0, time.monotonic_ns()).devices
-    assert set(unknown.unavailable) == {*METRICS, *GPU_METRICS}
+    assert set(unknown.unavailable) == {*METRICS, *GPU_METRICS, "gpm", "xids"}
     assert "could not be opened" in unknown.unavailable["power_watts"]
     assert known.unavailable == {}
 

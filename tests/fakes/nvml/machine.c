@@ -39,7 +39,7 @@ FUNCTION(nvmlDeviceGetHandleByUUID, NULL, const char *uuid, Gpu *g)
     for (int i = 0; i < count + n_instances; i++) {
         *g = i < count ? &gpus[i] : &instances[i - count];
         write_uuid(*g, own, sizeof own);
-        if (!strcmp(own, uuid)) return OK;
+        if (!strcmp(own, uuid)) return number(*g, "errors.nvmlDeviceGetHandleByUUID", OK);
     }
     return NOT_FOUND; }
 FUNCTION(nvmlDeviceGetName, g, Gpu g, char *to, Uint size)
