@@ -66,21 +66,24 @@ def _memory(records: Sequence[RunRecord]) -> tuple[int | None, str | None]:
 
 
 def _power_watts(records: Sequence[RunRecord]) -> float | None:
-    sums = [sum(of_all) for record in records for of_all in _known(record, lambda each: each.power_watts)]
+    sums = [sum(of_all) for record in records for of_all in _known(record, lambda each: each.power_watts or None)]
     return fmean(sums) if sums else None
 
 
 def _joules_per_sample(record: RunRecord) -> float | None:
     """Energy of all devices over the timed rounds, over the samples of these rounds; None if any part is unknown."""
-    energies = [sum(of_all) for of_all in _known(record, lambda each: each.energy_joules)]
+    energies = [sum(of_all) for of_all in _known(record, lambda each: each.energy_joules or None)]
     samples = sum(each.samples for each in record.rounds)
-    if not samples or len(energies) != len(record.rounds) or not all(energies):  # no device trains on no energy
+    if not samples or len(energies) != len(record.rounds):
         return None
     return sum(energies) / samples
 
 
 def _known(record: RunRecord, value: Callable[[RoundTelemetry], float | None]) -> list[list[float]]:
-    """By round, the values of all devices of the case; without the rounds in which one of them has none."""
+    """By round, the values of all devices of the case; without the rounds in which one of them has none.
+
+    0 W and 0 J, as records of earlier versions may have, are none: no device trains on no energy.
+    """
     devices = record.telemetry.devices
     if len(devices) != record.case.n_devices:
         return []

@@ -62,3 +62,13 @@ def test_a_counter_and_a_power_that_disagree_are_both_kept():
 
 def test_nothing_known_is_no_energy():
     assert energy([], [], None) == Energy()
+
+
+def test_a_constant_counter_is_no_energy_in_a_short_round_either():
+    flat = [(t, 5_000.0) for t in range(0, 10**9, 10**8)]
+    with_power = energy_of(flat, [], 300.0, 10**8, 6 * 10**8, 700.0)
+    assert (with_power.joules, with_power.source) == (pytest.approx(150.0), "integrated power")
+    assert with_power.problem == "the counter made no step in so short a round"
+    without = energy_of(flat, [], None, 10**8, 6 * 10**8, 700.0)
+    assert (without.joules, without.problem) == (None, "the counter made no step in so short a round")
+    assert energy_of(flat, [], 0.0, 10**8, 6 * 10**8, 700.0).joules is None
