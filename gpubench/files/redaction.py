@@ -62,7 +62,7 @@ _UUID = re.compile(
 _HOME = re.compile(r"(?:/home/|/Users/|/u/|\\Users\\|\bhome/|\bUsers/)([A-Za-z0-9._-]+)")
 _END = r"[^\s'\":,;()<>|=]"
 _PATHS = (
-    (re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>]+", re.IGNORECASE), "<url>"),
+    (re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>]+", re.IGNORECASE), "<url>"),
     (re.compile(r"(?i)(?:\b[a-z]+%3A)?(?:%2F|%5C)[^\s'\"<>]*"), "<path>"),  # percent-encoded, as in a URL's query
     (re.compile(r"(['\"])(?:~[\w.-]*/|(?:\.\.?)?/|[A-Za-z]:\\|\\\\)[^'\"\n]*\1"), r"\1<path>\1"),  # quoted: spaces
     (re.compile(rf"(?<![\w\\])\\\\[^\s\\'\"]+\\{_END}*"), "<path>"),  # \\server\share
@@ -73,7 +73,7 @@ _PATHS = (
 )
 _NCCL_HOST = re.compile(r"^([A-Za-z0-9][A-Za-z0-9.-]*):\d+:\d+ \[\d+\] NCCL ", re.MULTILINE)
 _PATTERNS = (
-    (re.compile(r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9][A-Za-z0-9.-]*\b"), "<user>@<host>"),
+    (re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]*\b"), "<user>@<host>"),
     (re.compile(rf"(?<![0-9A-Fa-f:])(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}(?![0-9A-Fa-f:])"), "<mac>"),
     (re.compile(rf"(?<![\w.])(?:{_HEX}{{4}}\.){{2}}{_HEX}{{4}}(?![\w.])"), "<mac>"),
     (re.compile(r"(?<![\w.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![\w]|\.[0-9])"), "<ip>"),
@@ -95,7 +95,7 @@ _PATTERNS = (
     # Domains under names that nothing in Python ends in.
     (
         re.compile(
-            r"(?i)(?<![\w.@])(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+"
+            r"(?i)(?<![\w.@-])(?:[a-z0-9-]{1,63}\.){1,10}"
             r"(?:com|net|org|edu|gov|mil|local|lan|internal|intranet|corp|cluster|localdomain)(?![\w.]*\()\b"
         ),
         "<host>",

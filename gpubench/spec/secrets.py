@@ -10,8 +10,8 @@ import re
 
 # The name of a variable, an option or a key whose value is a secret.
 SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSW|PASSPHRASE|(?:^|_)PWD?$|(?<![A-Z])PASS$|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|ACCOUNT_?KEY"
-    r"|AUTH(?:ORIZATION)?$|COOKIE",
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|BEARER|COOKIE|(?:^|_)PWD?$|(?<![A-Z])PASS$"
+    r"|(?:^|_)(?:API|ACCESS|ACCOUNT)?_?KEYS?(?:_|$)|(?:^|_)AUTH(?:ORIZATION)?(?:_|$)",
     re.IGNORECASE,
 )
 
@@ -35,15 +35,18 @@ _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-
 _VALUE = r"(?:\"[^\"\n]*\"?|'[^'\n]*'?|[^\s,;&'\"<>]+)"
 # Words of which a log speaks in other senses ("token", "auth", "key") need a sign behind them that gives them a value.
 _WORD = (
-    r"(?:[A-Za-z0-9]+[_.-])*(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|api[_-]?key|access[_-]?key(?:[_-]?id)?"
+    r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|api[_-]?key|access[_-]?key(?:[_-]?id)?"
     r"|private[_-]?key|account[_-]?key|client[_-]?secret|authorization|cookie)(?:[_-](?:key|id|file))?"
 )
 _ASSIGNED = re.compile(
-    rf"(?i)(?<![A-Za-z0-9_])({_WORD}['\"]?\s*(?:=>|:=|[=:])\s*)(?!<)((?:Bearer|Basic|Token)\s+)?{_VALUE}"
+    rf"(?i)(?<![A-Za-z0-9])({_WORD}['\"]?\s*(?:=>|:=|[=:])\s*)(?!<)((?:Bearer|Basic|Token)\s+)?{_VALUE}"
 )
-_OPTION = re.compile(rf"(?i)(?<![\w-])(--?(?:{_WORD})[ \t]+)(?![-<]){_VALUE}")
+_OPTION = re.compile(rf"(?i)(?<![\w-])(--?(?:[A-Za-z0-9]{{1,30}}[_.-]){{0,4}}{_WORD}[ \t]+)(?![-<]){_VALUE}")
 _SCHEME = re.compile(r"(?<![A-Za-z])((?:Bearer|Basic)\s+)(?!<)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
-_IN_URL = re.compile(r"(?i)([a-z][a-z0-9+.-]*://)[^\s/@'\"]+@")
+_IN_URL = re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/@'\"]+@")
+
+# A long run of letters and digits mixed, which stands alone: a key of no known shape, or at any rate no setting.
+_RANDOM = re.compile(r"(?:^|[\s=,:;])(?=[A-Za-z+]*[0-9])(?=[0-9+]*[A-Za-z])[A-Za-z0-9+]{32,}={0,2}(?:$|[\s,;])")
 
 REDACTED = "<redacted>"
 
@@ -61,3 +64,8 @@ def without_secrets(text: str) -> str:
 def is_secret_name(name: str) -> bool:
     """Whether a variable or key of this name holds a secret."""
     return SECRET_NAME.search(name) is not None
+
+
+def holds_secret(value: str) -> bool:
+    """Whether a setting's value has something in it that is, or may be, a secret."""
+    return without_secrets(value) != value or _RANDOM.search(value) is not None

@@ -10,8 +10,9 @@ environment"; glibc "Tunables"; ld.so(8); jemalloc and gperftools "TUNING".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+
+from gpubench.spec.secrets import holds_secret, is_secret_name
 
 PREFIXES = (
     # PyTorch, its compilers, and what it is built on
@@ -35,19 +36,6 @@ PREFIXES = (
 LONGEST_VALUE = 2000  # characters; no setting is as long
 HIDDEN = "set; not recorded, as it may be a secret"
 
-_SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|BEARER|COOKIE|(^|_)(API|ACCESS)?_?KEYS?(_|$)|(^|_)AUTH(_|$)",
-    re.IGNORECASE,
-)
-_SECRET_VALUE = re.compile(
-    r"://[^/\s:@]*:[^/\s@]+@"  # a URL with a password
-    r"|\b(ghp|gho|ghs|github_pat|glpat|hf|sk|pk|xox[abp]|npm|pypi)[-_][A-Za-z0-9_-]{16,}"
-    r"|\b(AKIA|ASIA)[A-Z0-9]{16}\b"
-    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"  # a JSON web token
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
-    r"|(^|[\s=,:;])(?=[A-Za-z+]*[0-9])(?=[0-9+]*[A-Za-z])[A-Za-z0-9+]{32,}={0,2}($|[\s,;])"
-)
-
 
 def recorded(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that may matter, with values that are text; of what looks like a secret, only that it is set."""
@@ -55,7 +43,7 @@ def recorded(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _value(name: str, value: str) -> str:
-    if _SECRET_NAME.search(name) or _SECRET_VALUE.search(value):
+    if is_secret_name(name) or holds_secret(value):
         return HIDDEN
     return _text(value)[:LONGEST_VALUE]
 
