@@ -21,7 +21,7 @@ CLOCK_SM, CLOCK_MEMORY, TEMPERATURE_CORE = 1, 2, 0
 CORRECTED, UNCORRECTED, VOLATILE = 0, 1, 0
 ALL_LINKS = 2**32 - 1
 KIB = 1024
-NO_VALUE = 2**32 - 1
+NO_VALUE, NO_LONG_VALUE = 2**32 - 1, 2**64 - 1
 MIG_PARENT = "the figure would be the MIG parent's"
 # A field of 40 bytes: id, scope, time and latency, which are not looked at; type, error; value, by its type.
 TYPE_AND_ERROR, BEFORE_VALUE = "24xII8x", "32x"
@@ -92,7 +92,7 @@ class Fields:
             self._told, self._unpack_values = told, _values_of(told[::2])
             self._is_plain = not any(told[1::2]) and len(set(self.metrics)) == len(told[::2])
         numbers = self._unpack_values(answer)
-        if self._is_plain and NO_VALUE not in numbers:
+        if self._is_plain and NO_VALUE not in numbers and NO_LONG_VALUE not in numbers:
             values.update(zip(self.metrics, map(mul, numbers, self._factors), strict=True))
             return
         for metric, factor, kind, error, number in zip(
@@ -100,7 +100,7 @@ class Fields:
         ):
             if error:
                 values[metric], problems[metric] = None, _explain_code(error)
-            elif kind == UNSIGNED_INT and number == NO_VALUE:
+            elif number == NO_LONG_VALUE or (kind == UNSIGNED_INT and number == NO_VALUE):
                 values[metric], problems[metric] = None, "NVML gave all bits set, which is no figure"
             elif metric not in problems:
                 values[metric] = (values.get(metric) or 0) + number * factor

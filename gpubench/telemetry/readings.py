@@ -28,6 +28,30 @@ NEVER_ZERO = {
     "memory_temperature_celsius", "pcie_link_generation", "pcie_link_width",
 }  # fmt: skip
 ZERO = "it read 0, which cannot be"
+ALL_BITS = {2**16 - 1, 2**32 - 1, 2**64 - 1}  # of a driver that has no figure, at each width that it uses
+LARGEST = 2**63  # and what a file of ours can hold
+BELOW_ZERO = {"steal_percent"}  # the kernel's counters may step back a little; no device at work is that cold
+MOST_WATTS = 1e5
+NARROW = {"power_watts", "power_average_watts", "temperature_celsius", "memory_temperature_celsius", "sm_clock_mhz"}
+HOTTEST_CELSIUS = 250.0
+NO_NUMBER = "it gave what is no number"
+
+
+def impossible(metric: str, value: float) -> str | None:
+    """Why the value cannot be one of that metric; None where it can."""
+    if value == 0 and metric in NEVER_ZERO:
+        return ZERO
+    if not -LARGEST < value < LARGEST or value in (2**32 - 1, 2**64 - 1) or (metric in NARROW and value in ALL_BITS):
+        return f"it read {value:.0f}, which is no figure"
+    if value < 0 and metric not in BELOW_ZERO:
+        return f"it read {value:g}, below 0"
+    if metric.endswith("_percent") and value > 100:
+        return f"it read {value:g} %"
+    if metric.endswith("temperature_celsius") and value > HOTTEST_CELSIUS:
+        return f"it read {value:g} °C"
+    if metric.endswith("_watts") and value > MOST_WATTS:
+        return f"it read {value:g} W"
+    return None
 
 
 @dataclass(frozen=True)
@@ -87,9 +111,12 @@ class _Track:
             column = self.columns.get(metric)
             if column is None:
                 column = self.columns[metric] = array("d", [nan]) * len(self.time_ns)
-            if value == 0 and metric in NEVER_ZERO:
+            if value is None:
+                if metric not in sample.problems:  # JSON has no word for it
+                    self.failures.setdefault(metric, []).append((sample.time_ns, NO_NUMBER))
+            elif why := impossible(metric, value):
                 value = None
-                self.failures.setdefault(metric, []).append((sample.time_ns, ZERO))
+                self.failures.setdefault(metric, []).append((sample.time_ns, why))
             column.append(nan if value is None else value)
         self.time_ns.append(sample.time_ns)
         for metric, column in self.columns.items():

@@ -27,7 +27,7 @@ typedef struct gpu {
 } *Gpu;
 
 /* What befalls the calls of one symbol. */
-typedef struct { int known; long calls, fail_after, hang_after, abort_after, slow_us; int fail_code; } Fate;
+typedef struct { int known; long calls, fail_after, hang_after, abort_after, flaky_every, slow_us; int fail_code, flaky_code; } Fate;
 
 #define MAX_GPUS 16
 extern struct gpu gpus[MAX_GPUS], instances[MAX_GPUS * 8];
@@ -40,6 +40,7 @@ double busy_seconds(Gpu g, double time); /* since the clock's zero */
 double joules(Gpu g, double time);
 double mean_watts(Gpu g, double over_seconds);
 int is_busy(Gpu g);
+int is_due(void); /* whether the faults have begun */
 void load_settings(void);
 const char *text(Gpu g, const char *key, const char *otherwise);
 double number(Gpu g, const char *key, double otherwise);

@@ -41,6 +41,7 @@ FUNCTION(nvmlDeviceGetSamples, g, Gpu g, Uint type, Ulong last_us, Uint *value_t
     double ahead = now(is_real ? CLOCK_REALTIME : is_boot ? CLOCK_BOOTTIME : CLOCK_MONOTONIC) - now(CLOCK_MONOTONIC);
     double end = stepped(now(CLOCK_MONOTONIC), g->window);
     if (is_unknown) ahead = 1e6;
+    if (is_due()) ahead -= number(g, "samples_step_back", 0);
     Uint room = *n, found = 0;
     *value_type = 1;
     *n = 100;
@@ -67,7 +68,7 @@ FUNCTION(nvmlDeviceGetMemoryInfo_v2, g, Gpu g, Memory2 *memory)
     if (memory->version != 0x2000028) return VERSION_MISMATCH;
     memory->total = total(g);
     memory->reserved = reserved(g);
-    memory->used = used(g);
+    memory->used = is_due() && number(g, "all_bits", 0) ? ~0ull : used(g);
     memory->free = memory->total - memory->reserved - memory->used;
     return OK; }
 
@@ -75,15 +76,17 @@ FUNCTION(nvmlDeviceGetPowerUsage, g, Gpu g, Uint *milliwatts)
     *milliwatts = g->garbage ? 0xffffffffu : 1000 * mean_watts(g, g->power_is_average ? 1 : g->refresh); return OK; }
 static Ulong millijoules(Gpu g) {
     double t = stepped(now(CLOCK_MONOTONIC), g->refresh);
-    return whole(1000 * (joules(g, t) - (g->reset_at && t > g->reset_at ? joules(g, g->reset_at) : 0)));
+    Ulong mj = whole(1000 * (joules(g, t) - (g->reset_at && t > g->reset_at ? joules(g, g->reset_at) : 0)));
+    Ulong wrap = number(g, "energy_wrap_mj", 0);
+    return wrap ? mj % wrap : mj;
 }
 FUNCTION(nvmlDeviceGetTotalEnergyConsumption, g, Gpu g, Ulong *mj)
     *mj = millijoules(g); return g->has_energy ? OK : NOT_SUPPORTED; }
 FUNCTION(nvmlDeviceGetTemperature, g, Gpu g, Uint sensor, Uint *celsius)
-    *celsius = number(g, "celsius", 40 + g->number); return sensor ? INVALID_ARGUMENT : OK; }
+    *celsius = is_due() && number(g, "all_bits", 0) ? ~0u : number(g, "celsius", 40 + g->number); return sensor ? INVALID_ARGUMENT : OK; }
 FUNCTION(nvmlDeviceGetTemperatureV, g, Gpu g, Temperature *temperature)
     if (temperature->version != 0x100000C) return VERSION_MISMATCH;
-    temperature->celsius = number(g, "celsius", 40 + g->number);
+    temperature->celsius = is_due() && number(g, "all_bits", 0) ? -1 : number(g, "celsius", 40 + g->number);
     return OK; }
 
 static Ulong reasons(Gpu g) {
@@ -124,7 +127,15 @@ static Return read_field(Gpu g, Field *f) {
 }
 FUNCTION(nvmlDeviceGetFieldValues, g, Gpu g, int n, Field *fields)
     if (g->parent) return NOT_SUPPORTED;
-    for (int i = 0; i < n; i++) fields[i].result = read_field(g, &fields[i]);
+    int odd = is_due() ? (int)number(g, "odd_fields", 0) : 0;
+    for (int i = 0; i < n; i++) {
+        fields[i].result = read_field(g, &fields[i]);
+        if (odd == 1) fields[i].type = 99;                                 /* a type that nobody knows */
+        if (odd == 2) { fields[i].type = 0; fields[i].value.d = NAN; }     /* no number */
+        if (odd == 3) { fields[i].type = 4; fields[i].value.l = -5; }      /* a negative one */
+        if (odd == 4) { fields[i].type = 3; fields[i].value.l = ~0ull; }   /* all bits set */
+        if (odd == 5) fields[i].value.l = 0;                               /* 0 and success */
+    }
     return OK; }
 
 FUNCTION(nvmlDeviceGetPcieThroughput, g, Gpu g, Uint way, Uint *kilobytes)

@@ -8,7 +8,7 @@ static struct { char *key, *value; } settings[4096];
 static int n_settings, initialized;
 
 /* Faults wait for the file that `trigger` names, where one is set; once it was there, they befall every call. */
-static int is_due(void) {
+int is_due(void) {
     static int was_there;
     static const char *path;
     if (!path) path = text(NULL, "trigger", "");
@@ -169,6 +169,8 @@ static void foresee(const char *symbol, Fate *fate) {
     fate->fail_code = (int)value;
     fate->hang_after = planned(setting("hang", ""), symbol, &value, &after) ? after : -1;
     fate->abort_after = planned(setting("abort", ""), symbol, &value, &after) ? after : -1;
+    fate->flaky_every = planned(setting("flaky", ""), symbol, &value, &after) ? after : 0;
+    fate->flaky_code = (int)value;
     fate->slow_us = planned(setting("slow", ""), symbol, &value, &after) ? value : (long)number(NULL, "slow_all", 0);
 }
 
@@ -183,6 +185,7 @@ Return enter(const char *symbol, Fate *fate, Gpu g) {
     }
     while (fate->hang_after >= 0 && fate->calls > fate->hang_after) pause();
     if (fate->abort_after >= 0 && fate->calls > fate->abort_after) abort();
+    if (fate->flaky_every && fate->calls % fate->flaky_every == 0) return fate->flaky_code;
     if (g && g->number == lost_number && ++g->calls > lost_after) return GPU_LOST;
     if (g && g->has_errors) {
         char key[160];

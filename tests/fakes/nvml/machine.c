@@ -18,7 +18,7 @@ static Return copy(const char *from, char *to, Uint size) { snprintf(to, size, "
 FUNCTION(nvmlSystemGetDriverVersion, NULL, char *to, Uint size) return copy(text(NULL, "driver", "570.00.00"), to, size); }
 FUNCTION(nvmlSystemGetNVMLVersion, NULL, char *to, Uint size) return copy(text(NULL, "nvml", "12.570.00.00"), to, size); }
 FUNCTION(nvmlSystemGetCudaDriverVersion_v2, NULL, int *version) *version = number(NULL, "cuda", 12080); return OK; }
-FUNCTION(nvmlDeviceGetCount_v2, NULL, Uint *n) *n = count; return OK; }
+FUNCTION(nvmlDeviceGetCount_v2, NULL, Uint *n) *n = count + number(NULL, "phantoms", 0); return OK; }
 
 FUNCTION(nvmlDeviceGetHandleByIndex_v2, NULL, Uint index, Gpu *g)
     if (index >= (Uint)count) return INVALID_ARGUMENT;

@@ -18,6 +18,8 @@ OF_THE_MACHINE = {
     "count",
     "reversed",
     "fail",
+    "flaky",
+    "phantoms",
     "lost",
     "hang",
     "abort",
