@@ -42,6 +42,8 @@ class Commands(click.Group):
             streams.give_up_output()
             streams.tell(f"gpubench: {error.strerror or error}.")
             sys.exit(1)
+        finally:
+            streams.give_up_errors_that_nobody_takes()
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -42,3 +42,12 @@ def tell(text: str) -> None:
     """A line on standard error. Nobody reading it is no reason to end otherwise."""
     with contextlib.suppress(OSError):
         click.echo(text, err=True)
+
+
+def give_up_errors_that_nobody_takes() -> None:
+    """Let what standard error still holds go nowhere if it cannot be written: Python would end with 120 for it."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except OSError:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (it stays open until the process ends)
