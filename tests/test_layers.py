@@ -22,7 +22,7 @@ MAY_IMPORT = {
         "gpubench.spec",
         "gpubench.harness",
         "gpubench.telemetry",
-        "gpubench.files",  # of it, files/toml.py alone: a plan comes from outside
+        "gpubench.files",  # of it, what opens files from outside: a plan, a log
         *["pluggy", "psutil", "msgspec", "platformdirs", "python_discovery"],
     },
     "telemetry": {"gpubench.spec", "gpubench.telemetry", "psutil", "msgspec", "pynvml", "amdsmi"},
@@ -59,7 +59,59 @@ def test_a_group_imports_only_what_it_may(group):
 
 def test_the_harness_reads_a_plan_and_touches_no_run():
     found = {line.strip() for file in (PACKAGE / "harness").rglob("*.py") for line in file.read_text().splitlines()}
-    assert {line for line in found if "gpubench.files" in line} == {"from gpubench.files.toml import read_toml"}
+    imported = {line.split(" import ")[0] for line in found if "gpubench.files" in line}
+    assert imported == {"from gpubench.files.toml", "from gpubench.files.untrusted"}
+
+
+READERS = {"read_text", "read_bytes", "open", "fdopen", "ZipFile", "ParquetFile", "read_table", "load"}
+LOADERS = {"json", "tomllib", "pickle", "marshal", "numpy", "np"}  # whose `load` takes a file
+WRITING = {"w", "wb", "a", "ab", "x", "xb"}
+# Who may open a file for reading, and why it need not go through files/untrusted.py. Workers and frameworks read none
+# that a user names.
+OPENERS = {
+    "files/untrusted.py": "it is the opener",
+    "files/store.py": "a journal that is written is opened once for both, and checked by the opener's `check_file`",
+    "files/sealed.py": "a zip that is in memory by then",
+    "files/series.py": "Parquet, out of a file that the opener has opened",
+    "proof.py": "what its own workers have just written, in a temporary folder of this user's alone",
+    "harness/cores.py": "/sys",
+    "harness/machine.py": "/proc and /sys",
+    "harness/environments.py": "requirements that come with the package",
+    "harness/sources.py": "code that is about to run",
+    "report/page.py": "templates that come with the package",
+    "report/canvas.py": "the folder that it stands in, no file",
+    "telemetry/cgroup.py": "/proc and /sys",
+    "telemetry/cpu.py": "/proc and /sys",
+    "telemetry/rapl.py": "/sys",
+    "telemetry/signs.py": "/sys",
+    "telemetry/readings.py": "what its own sampler writes, in a temporary folder of this user's alone",
+    "telemetry/sampler.py": "what its own sampler says, in the same folder",
+    "telemetry/sampling.py": "/dev/null",
+    "telemetry/doctor.py": "JSON on its standard input, from the process that started it",
+    "cli/streams.py": "/dev/null",
+}
+
+
+def opens_for_reading(file: Path) -> bool:
+    """Whether anything in it reads files by another way than files/untrusted.py; what only writes does not count."""
+    for call in (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)):
+        if isinstance(call.func, ast.Name):
+            name, owner = call.func.id, ""
+        elif isinstance(call.func, ast.Attribute):
+            name, owner = call.func.attr, getattr(call.func.value, "id", "")
+        else:
+            continue
+        opener = name == "read_bytes" and isinstance(call.func, ast.Name)
+        modes = {each.value for each in call.args if isinstance(each, ast.Constant)}
+        if name in READERS and not opener and not modes & WRITING and (name != "load" or owner in LOADERS):
+            return True
+    return False
+
+
+def test_only_one_place_opens_files_from_elsewhere():
+    files = [file.relative_to(PACKAGE) for file in PACKAGE.rglob("*.py")]
+    ours = [file for file in files if file.parts[0] not in ("worker", "frameworks")]
+    assert {str(file) for file in ours if opens_for_reading(PACKAGE / file)} == set(OPENERS)
 
 
 def loaded_by(*words: str) -> set[str]:

@@ -385,7 +385,7 @@ def wide(path):
         (device, "no regular file"),
         (loop, "Too many levels of symbolic links"),
         (unreadable, "Cannot read"),
-        (enormous, "1,048,576 MiB; files of up to 2048 MiB are read"),
+        (enormous, "is larger than 2048 MiB"),
         (one_endless_line, "longer than 64 MiB"),
         (empty, "cut off before its first launch had ended"),
         (packed, "holds no readable record"),

@@ -49,7 +49,7 @@ def test_a_number_can_be_had_as_it_is_written(tmp_path):
         (b"a = " + b"[" * 100_000, "nested too deeply"),
         (b"a = " + b"9" * 10_000, "is not TOML"),
         (b"a = 1\na = 2\n", "is not TOML"),
-        (b"#" * (LARGEST_FILE + 1), "is larger than 1 MiB"),
+        (b"#" * (LARGEST_FILE + 1), "is larger than 256 KiB"),
         (b"a = 1\x1b[31m", "is not TOML"),
     ],
 )

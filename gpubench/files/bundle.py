@@ -7,17 +7,22 @@ limits, and nothing is written outside the folder.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from gpubench import __version__
 from gpubench.files import sealed, series, store, verified
 from gpubench.files.redaction import Redactor, other_device
+from gpubench.files.untrusted import lines, open_file, read_bytes
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.verification import Verification
 from gpubench.spec.verification import to_json as verification_to_json
@@ -46,32 +51,42 @@ class Bundle:
 def pack(run: store.Run, output: Path, redact: bool = True) -> Bundle:
     """Write the bundle of a run that was loaded from `run.path`. Lines that are no records are left out and counted."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", run.path.stem)[:90].lstrip("._-") or "run"
-    content = run.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    lines = [json.loads(line) for line in content.split(b"\n") if _is_record(line)]
-    redactor = Redactor(lines) if redact else None
-    found, gone = _series(run, f"{name}.series", redact)
-    members = {**dict(found.values()), **_verifications(run, redactor)}
-    lines = [redactor.record(line) for line in lines] if redactor else lines
-    for index, line in enumerate(lines):
-        if line.get("telemetry", {}).get("series_file") is not None:
-            line["telemetry"]["series_file"] = found[index][0] if index in found else None
-    journal = "".join(json.dumps(line, allow_nan=False, separators=(",", ":")) + "\n" for line in lines)
-    members[f"{name}.jsonl"] = journal.encode()
-    if sum(map(len, members.values())) > sealed.LARGEST_CONTENT:
-        raise UsageError(f"{run.path} is too large to be packed: over {sealed.LARGEST_CONTENT >> 20} MiB.")
+    redactor = Redactor(record for record, _ in _records(run.path)) if redact else None
+    members: dict[str, bytes] = {}
+    journal, software, gone, with_series, left = bytearray(), [], [], 0, sealed.LARGEST_CONTENT
+    for index, (record, series_file) in enumerate(_records(run.path)):
+        software.append(record["software"])
+        written = redactor.record(record) if redactor else record
+        if series_file is not None:
+            with_series += 1
+            written["telemetry"]["series_file"] = None
+            member = f"{name}.series/{index:05}.parquet"
+            try:
+                members[member] = series.renamed(run.path.parent / series_file, other_device if redact else str)
+            except GpubenchError as error:  # its record still reads
+                gone.append(str(error))
+            else:
+                left -= len(members[member])
+                written["telemetry"]["series_file"] = member
+        journal += msgspec.json.encode(written) + b"\n"
+        if len(journal) > left:
+            raise UsageError(f"{run.path} is too large to be packed: over {sealed.LARGEST_CONTENT >> 20} MiB.")
+    members[f"{name}.jsonl"] = bytes(journal)
+    members |= _verifications(run, software, redactor)
     manifest = {
         "format": FORMAT,
         "made_by": f"gpubench {__version__}",
         "run": name,
         "redacted": redact,
-        "records": len(lines),
+        "records": len(software),
         "skipped_lines": run.skipped_lines,
     }
     content = sealed.sealed(manifest, members)
     if len(content) > sealed.LARGEST_FILE:
         raise UsageError(f"{run.path} is too large to be packed: over {sealed.LARGEST_FILE >> 20} MiB when packed.")
     _write(output, content)
-    return replace(read(output), warnings=gone)
+    told = [f"packed without the series of {len(gone)} of {with_series} launches: {gone[0]}"] if gone else []
+    return replace(read(output), warnings=told)
 
 
 def read(path: Path) -> Bundle:
@@ -112,31 +127,26 @@ def load(path: Path) -> tuple[store.Run, list[Verification]]:
         return replace(store.load(journal), path=path), verified.load(Path(folder))
 
 
-def _series(run: store.Run, folder: str, redact: bool) -> tuple[dict[int, tuple[str, bytes]], list[str]]:
-    """The raw series that lie beside the journal, by the record's index: the member's name, and its content.
+def _records(path: Path) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """Each record as JSON has it, with its series file. What this gpubench does not know in one is left out.
 
-    One that cannot be read is left out, as its record still reads, and there is a warning.
+    One at a time, as thousands of them would fill the memory; what is unknown may be nested, or a number, beyond all
+    that can be written again.
     """
-    found, gone = {}, []
-    for index, record in enumerate(run.records):
-        if record.telemetry.series_file is not None:
-            path = run.path.parent / record.telemetry.series_file
-            try:
-                content = series.renamed(path, other_device if redact else lambda id: id)
-            except GpubenchError as error:
-                gone.append(str(error))
-            else:
-                found[index] = (f"{folder}/{index:05}.parquet", content)
-    told = [f"packed without the series of {len(gone)} of {len(run.records)} launches: {gone[0]}"] if gone else []
-    return found, told
+    with open_file(path) as file:
+        for _, line in lines(file):
+            with contextlib.suppress(ValueError):
+                record = store.decode(line)
+                yield msgspec.json.decode(msgspec.json.encode(record)), record.telemetry.series_file
 
 
-def _verifications(run: store.Run, redactor: Redactor | None) -> dict[str, bytes]:
+def _verifications(
+    run: store.Run, software: Sequence[Mapping[str, str]], redactor: Redactor | None
+) -> dict[str, bytes]:
     """What was verified in the software of these records."""
-    software = [record.software.items() for record in run.records]
     found = {}
     for each in run.verifications:
-        if any(each.software.items() <= versions for versions in software):
+        if any(each.software.items() <= versions.items() for versions in software):
             body = json.loads(verification_to_json(each))
             body = redactor.value(body) if redactor else body
             found[f"{_VERIFIED}{each.fingerprint}.json"] = json.dumps(body, indent=2).encode()
@@ -150,17 +160,10 @@ def _place(name: str) -> str:
 
 def _is(path: Path, content: bytes) -> bool:
     """Whether it is a file of its own that holds just that."""
-    if path.is_symlink() or not path.is_file() or path.stat().st_size != len(content):
-        return False
-    return path.read_bytes() == content
-
-
-def _is_record(line: bytes) -> bool:
     try:
-        store.decode(line)
-    except ValueError:
+        return not path.is_symlink() and read_bytes(path, len(content)) == content
+    except (OSError, UsageError):
         return False
-    return True
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -11,10 +11,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from gpubench.spec.secrets import REDACTED, is_secret_name, without_secrets
 
+MOST_HOSTS = 10_000  # of one record; more than that is a text made to fill the memory
 # Words of our own, or a product's: nothing private can stand in them, and what looks like an address is a version.
 KEPT = {"case", "started_at", "record_id", "run_id", "kind", "status", "phase", "severity", "source"}
 KEPT |= {
@@ -113,7 +115,7 @@ def redact(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 class Redactor:
     """Knows the hosts and users of some records, and replaces them wherever they are named."""
 
-    def __init__(self, records: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, records: Iterable[dict[str, Any]]) -> None:
         names: dict[str, str] = {}
         self._machines: dict[str, list[str]] = {}  # of each name that is shown instead, the names that count
         for record in records:
@@ -257,7 +259,9 @@ def _hosts(record: dict[str, Any]) -> set[str]:
     found = {host for text in _texts(record) for host in _NCCL_HOST.findall(text)}
     for value in _values(record.get("environment", {}), HOST_KEY):
         for word in re.split(r"[\s,;]+(?![^\[]*\])", re.sub(r"[a-z+.-]+://", "", value)):
-            found |= set(_expanded(re.sub(r":\d+$", "", word)))
+            found |= set(islice(_expanded(re.sub(r":\d+$", "", word)), MOST_HOSTS))
+            if len(found) > MOST_HOSTS:
+                break
     found |= {host.split(".")[0] for host in found}
     return {host for host in found if re.search("[A-Za-z]", host) and host not in ("localhost", "lo")}
 
@@ -270,7 +274,7 @@ def _expanded(word: str) -> Iterator[str]:
         return
     for span in match[2].split(","):
         first, _, last = span.partition("-")
-        if first.isdigit() and (last or first).isdigit():
+        if first.isdigit() and (last or first).isdigit() and len(first) + len(last) < 20:  # an index, not a bomb
             for number in range(int(first), min(int(last or first), int(first) + 4096) + 1):
                 yield f"{match[1]}{number:0{len(first)}}{match[3]}"
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpubench.files.store import NAME
+from gpubench.files.untrusted import inert, read_bytes
 from gpubench.spec.errors import UsageError
 
 LARGEST_FILE = 128 << 20
@@ -131,10 +132,6 @@ def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
 
 def _content(path: Path) -> bytes:
     try:
-        if not path.is_file():
-            raise UsageError(f"{path} is not a file." if path.exists() else f"There is no file {path}.")
-        if path.stat().st_size > LARGEST_FILE:
-            raise UsageError(f"{path} is larger than a bundle may be ({LARGEST_FILE >> 20} MiB).")
-        return path.read_bytes()
+        return read_bytes(path, LARGEST_FILE)
     except OSError as error:
-        raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
+        raise UsageError(f"Cannot read {inert(str(path))}: {error.strerror}.") from error

@@ -1,9 +1,15 @@
-"""Opening files that may come from anywhere: nothing waits for ever, fills the memory, or commands a terminal."""
+"""Opening files that may come from anywhere: nothing waits for ever, fills the memory, or commands a terminal.
+
+All files that gpubench did not just write itself are opened here, each kind with a size that suits it;
+tests/test_layers.py lists the few other places, with their reasons.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,26 +18,48 @@ from typing import BinaryIO
 from gpubench.spec.errors import UsageError
 
 LARGEST_LINE = 64 << 20
-LARGEST_FILE = 2 << 30  # more than a day of eight GPUs' series
+LARGEST_FILE = 2 << 30  # of a journal
 MOST_LINES = 1_000_000
 
 
 @contextmanager
-def open_file(path: Path) -> Iterator[BinaryIO]:
-    """For reading. UsageError where it is no regular file or too large; OSError where it cannot be opened."""
+def open_file(path: Path, largest: int = LARGEST_FILE) -> Iterator[BinaryIO]:
+    """For reading. UsageError where it is no regular file or has over `largest` bytes; OSError where it cannot be."""
     with open(path, "rb", opener=_without_waiting) as file:
-        check_file(path, file.fileno())
+        check_file(path, file.fileno(), largest)
         yield file
 
 
-def check_file(path: Path, descriptor: int) -> None:
-    """UsageError unless it is a file that lies still and fits into memory."""
+def read_bytes(path: Path, largest: int) -> bytes:
+    """All of a file. UsageError where it is no regular file or has over `largest` bytes; OSError where it cannot be."""
+    with open_file(path, largest) as file:
+        content = file.read(largest + 1)
+    if content is None:  # some files of the kernel's answer so
+        raise BlockingIOError(errno.EAGAIN, "It has nothing to read now")
+    if len(content) > largest:  # it has grown, or is one of those that do not say how large they are
+        raise _too_large(path, largest)
+    return content
+
+
+def read_tail(path: Path, most: int) -> bytes:
+    """At most the last `most` bytes of a file of any size, as logs are. UsageError and OSError as of `open_file`."""
+    with open_file(path, sys.maxsize) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+        return file.read(most) or b""
+
+
+def check_file(path: Path, descriptor: int, largest: int = LARGEST_FILE) -> None:
+    """UsageError unless it is a file that lies still and has at most `largest` bytes."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise UsageError(f"{inert(str(path))} is no regular file, and nothing else is read.")
-    if status.st_size > LARGEST_FILE:
-        mib = f"{status.st_size / 2**20:,.0f} MiB"
-        raise UsageError(f"{inert(str(path))} has {mib}; files of up to {LARGEST_FILE >> 20} MiB are read.")
+    if status.st_size > largest:
+        raise _too_large(path, largest)
+
+
+def _too_large(path: Path, largest: int) -> UsageError:
+    limit = f"{largest >> 20} MiB" if largest >= 1 << 20 else f"{largest >> 10} KiB"
+    return UsageError(f"{inert(str(path))} is larger than {limit}, which no such file needs.")
 
 
 def lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:

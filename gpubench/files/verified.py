@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from gpubench.files.untrusted import read_bytes
+from gpubench.spec.errors import UsageError
 from gpubench.spec.verification import SCHEMA, Verification, to_json
 
 LARGEST_BYTES = 1 << 20
@@ -31,10 +33,8 @@ def load(results: Path) -> list[Verification]:
     found = []
     for path in sorted((results / "verified").glob("*.json")):
         try:
-            if path.stat().st_size > LARGEST_BYTES:
-                continue
-            verification = msgspec.json.decode(path.read_bytes(), type=Verification)
-        except (OSError, msgspec.MsgspecError, ValueError, RecursionError):
+            verification = msgspec.json.decode(read_bytes(path, LARGEST_BYTES), type=Verification)
+        except (OSError, UsageError, msgspec.MsgspecError, ValueError, RecursionError):
             continue
         if verification.schema == SCHEMA:
             found.append(verification)

@@ -16,14 +16,17 @@ from pathlib import Path
 import platformdirs
 
 import gpubench
+from gpubench.files.untrusted import read_bytes, read_tail
 from gpubench.harness import pythons
 from gpubench.harness.gang.surroundings import surroundings
 from gpubench.harness.setup_failures import Failure, failure_of
-from gpubench.spec.errors import GpubenchError
+from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.framework import Framework
 
 HEARTBEAT_SECONDS = 20
 MARKER = "gpubench-environment.json"
+LARGEST_NOTE = 1 << 20  # bytes of what is kept about an environment, and of what is read of a setup's log
+_UNREADABLE = (OSError, UsageError, ValueError, RecursionError)
 WORKER = Path(gpubench.__file__).resolve().parent / "worker" / "__main__.py"
 
 
@@ -68,18 +71,20 @@ class Environment:
     def matches(self, device_kind: str) -> bool:
         """Whether it holds what is asked for now, by the requirements that it was made from."""
         try:
-            marker = json.loads((self.folder / MARKER).read_text())
-        except (OSError, ValueError):
+            marker = json.loads(read_bytes(self.folder / MARKER, LARGEST_NOTE))
+        except _UNREADABLE:
             return False
-        return self.ready and marker.get("requirements") == self.requirements(device_kind).read_text()
+        wanted = self.requirements(device_kind).read_text()
+        return self.ready and isinstance(marker, dict) and marker.get("requirements") == wanted
 
     @property
     def failure(self) -> Failure | None:
         """Why the last setup failed; None where it did not, or where there was none."""
         try:
-            return Failure(**json.loads(self._failure_file.read_text()))
-        except (OSError, ValueError, TypeError):
+            failure = Failure(**json.loads(read_bytes(self._failure_file, LARGEST_NOTE)))
+        except (*_UNREADABLE, TypeError):
             return None
+        return failure if isinstance(failure.why, str) and isinstance(failure.to_do, str) else None
 
     @property
     def log(self) -> Path:
@@ -161,9 +166,8 @@ class Environment:
             while (code := _wait(process, HEARTBEAT_SECONDS)) is None:
                 log(f"still at it after {time.monotonic() - began:.0f} s")
         if code != 0:
-            with self.log.open("rb") as said:
-                said.seek(start)
-                raise SetupError(self, failure_of(what, code, said.read().decode(errors="replace")))
+            said = read_tail(self.log, min(LARGEST_NOTE, self.log.stat().st_size - start))
+            raise SetupError(self, failure_of(what, code, said.decode(errors="replace")))
 
 
 class SetupError(GpubenchError):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from gpubench.files.untrusted import read_tail
+from gpubench.spec.errors import UsageError
 from gpubench.spec.messages import Failed
 from gpubench.spec.record import Outcome, Phase, Status
 
@@ -88,10 +90,8 @@ def garbled(ending: Ending, world: int, phase: Phase, error: Exception) -> Outco
 def log_tail(log: Path, lines: int = TAIL_LINES) -> list[str]:
     """The last lines of a log of any size; the control characters in it made harmless."""
     try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
-            text = file.read().decode(errors="replace")
-    except OSError:
+        text = read_tail(log, TAIL_BYTES).decode(errors="replace")
+    except (OSError, UsageError):
         return []
     return [printable(line)[:400] for line in text.splitlines()[-lines:]]
 

@@ -32,6 +32,7 @@ HISTORY_CHECK_SECONDS = 0.2
 IN_SERIES = {*METRICS, *GPU_METRICS}
 LARGEST_SWEPT_SHARE = 0.02  # of a control round; above, it was not one
 MARGIN_SECONDS = 1.2  # on each side of a round: counters are read once a second at least
+LAST_BYTES = 1 << 16  # of what the sampler has said
 
 
 class Sampler:
@@ -312,7 +313,9 @@ class Sampler:
 
     def _last_words(self) -> str:
         try:
-            lines = self._log.read_text(errors="replace").strip().splitlines()
+            with self._log.open("rb") as file:
+                file.seek(max(0, self._log.stat().st_size - LAST_BYTES))
+                lines = file.read(LAST_BYTES).decode(errors="replace").strip().splitlines()
         except OSError:
             return ""
         return f": {lines[-1]}" if lines else ""

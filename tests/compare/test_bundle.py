@@ -169,9 +169,9 @@ def test_what_is_no_bundle_is_called_so(tmp_path, content):
 
 
 def test_a_folder_or_nothing_at_all_is_an_error_and_no_traceback(tmp_path):
-    with pytest.raises(UsageError, match="not a file"):
+    with pytest.raises(UsageError, match="Is a directory"):
         bundle.read(tmp_path)
-    with pytest.raises(UsageError, match="no file"):
+    with pytest.raises(UsageError, match="No such file"):
         bundle.read(tmp_path / "none.zip")
 
 
