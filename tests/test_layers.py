@@ -72,7 +72,7 @@ OPENERS = {
     "files/untrusted.py": "it is the opener",
     "files/store.py": "a journal that is written is opened once for both, and checked by the opener's `check_file`",
     "files/sealed.py": "a zip that is in memory by then",
-    "files/series.py": "Parquet, out of a file that the opener has opened",
+    "files/series_decoder.py": "what the opener has read, from its standard input; /proc",
     "proof.py": "what its own workers have just written, in a temporary folder of this user's alone",
     "harness/cores.py": "/sys",
     "harness/machine.py": "/proc and /sys",

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from gpubench.files import series
+from gpubench.files import decoding, series
 from gpubench.spec.errors import GpubenchError
 from gpubench.spec.record import DeviceTelemetry, RoundTelemetry, Telemetry
 
@@ -105,6 +105,60 @@ def test_a_long_id_in_every_row_is_never_written_out(tmp_path: Path, as_dictiona
     ).devices
     assert len(read.time_ns) == n
     assert len(series.renamed(tmp_path / "a.parquet", lambda id: id[:8])) < 2**21
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_an_id_that_unpacks_to_hundreds_of_megabytes_is_refused_whatever_the_footer_says_of_it(tmp_path, is_told):
+    content = parquet_of(device=["x" * (200 << 20)], time_ns=[1], power_watts=[1.0])
+    assert len(content) < 1 << 16
+    (tmp_path / "a.parquet").write_bytes(content if is_told else lying(content))
+    with pytest.raises(GpubenchError, match="too many to be a launch" if is_told else "more memory"):
+        series.restore(Telemetry(series_file="a.parquet"), tmp_path)
+
+
+def lying(content: bytes) -> bytes:
+    """The file with sizes of 100 bytes in its footer, in as many bytes as the true ones."""
+    length = int.from_bytes(content[-8:-4], "little")
+    footer = content[-8 - length : -8]
+    about = parquet.read_metadata(arrow.BufferReader(content)).row_group(0)
+    for size in {about.total_byte_size, *(about.column(i).total_uncompressed_size for i in range(about.num_columns))}:
+        if size > 1 << 16:
+            footer = footer.replace(varint(2 * size), varint(200, len(varint(2 * size))))
+    lies = content[: -8 - length] + footer + content[-8:]
+    assert parquet.read_metadata(arrow.BufferReader(lies)).row_group(0).column(0).total_uncompressed_size == 100
+    return lies
+
+
+def varint(number: int, length: int = 1) -> bytes:
+    """As Thrift writes it: seven bits a byte, padded with bytes that add nothing."""
+    digits = [number >> 7 * place & 127 for place in range(max(length, -(-number.bit_length() // 7)))]
+    return bytes([*(digit | 128 for digit in digits[:-1]), digits[-1]])
+
+
+def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_is_read(tmp_path, monkeypatch):
+    series.save(TELEMETRY, tmp_path, "a.parquet")
+    content = (tmp_path / "a.parquet").read_bytes()
+    decoder = decoding.Decoder(series.MOST_VALUES)
+    with monkeypatch.context() as patched:
+        (tmp_path / "hangs.py").write_text("import sys, time\nsys.stdin.buffer.read(8)\ntime.sleep(600)")
+        patched.setattr(decoding, "_PROGRAM", tmp_path / "hangs.py")
+        patched.setattr(decoding, "SECONDS", 0.1)
+        with pytest.raises(series.TooMuchError, match=r"it takes more memory or time"):
+            decoder.table(content)
+    assert decoder.table(content).num_rows == 6
+    decoder.close()
+
+
+def test_no_module_in_the_folder_of_a_strangers_files_is_run(tmp_path, monkeypatch):
+    kept = series.save(TELEMETRY, tmp_path, "a.parquet")
+    for name in ("pyarrow", "struct", "resource", "gpubench"):
+        (tmp_path / f"{name}.py").write_text("open('run', 'w')")
+    monkeypatch.chdir(tmp_path)
+    decoder = decoding.Decoder(series.MOST_VALUES)
+    assert decoder.table((tmp_path / "a.parquet").read_bytes()).num_rows == 6
+    decoder.close()
+    assert not (tmp_path / "run").exists()
+    assert kept.series_file
 
 
 def test_ids_that_are_lists_are_refused_by_both_that_read_them(tmp_path: Path):

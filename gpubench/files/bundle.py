@@ -54,6 +54,7 @@ def pack(run: store.Run, output: Path, redact: bool = True) -> Bundle:
     redactor = Redactor(record for record, _ in _records(run.path)) if redact else None
     members: dict[str, bytes] = {}
     journal, software, gone, with_series, left = bytearray(), [], [], 0, sealed.LARGEST_CONTENT
+    too_much = False
     for index, (record, series_file) in enumerate(_records(run.path)):
         software.append(record["software"])
         written = redactor.record(record) if redactor else record
@@ -62,8 +63,11 @@ def pack(run: store.Run, output: Path, redact: bool = True) -> Bundle:
             written["telemetry"]["series_file"] = None
             member = f"{name}.series/{index:05}.parquet"
             try:
+                if too_much:
+                    raise GpubenchError("an earlier one took too much")
                 members[member] = series.renamed(run.path.parent / series_file, other_device if redact else str)
             except GpubenchError as error:  # its record still reads
+                too_much = too_much or isinstance(error, series.TooMuchError)
                 gone.append(str(error))
             else:
                 left -= len(members[member])

@@ -11,15 +11,18 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from gpubench.files.untrusted import inert, open_file
+from gpubench.files.decoding import Decoder
+from gpubench.files.decoding import TooMuchError as TooMuchError
+from gpubench.files.series_decoder import KEYS
+from gpubench.files.untrusted import inert, read_bytes
 from gpubench.spec.errors import GpubenchError
 from gpubench.spec.record import DeviceTelemetry, Telemetry
 
-KEYS = ("device", "time_ns")
-MOST_VALUES = 50_000_000  # in a file: eight GPUs for two days
-MOST_COLUMNS = 100
+MOST_VALUES = 8_000_000  # in a file: eight GPUs for an hour, each with 27 metrics ten times a second
+LARGEST_FILE = 64 << 20
+_DECODER = Decoder(MOST_VALUES)
 
 
 def save(telemetry: Telemetry, folder: Path, name: str) -> Telemetry:
@@ -53,8 +56,8 @@ def restore(telemetry: Telemetry, folder: Path) -> Telemetry:
     if telemetry.series_file is None or any(device.time_ns for device in telemetry.devices):
         return telemetry
     path = folder / telemetry.series_file
-    with _explained(path), open_file(path) as file:
-        table = _read(file)
+    with _explained(path):
+        table = _DECODER.table(read_bytes(path, LARGEST_FILE))
         devices = [_of_device(table, device) for device in telemetry.devices]
         if not any(device.time_ns for device in devices):
             raise ValueError("it has nothing of this launch's devices")
@@ -65,8 +68,8 @@ def renamed(path: Path, other: Callable[[str], str]) -> bytes:
     """Such a file's content with each device's id replaced. GpubenchError where it is no such file."""
     import pyarrow as arrow
 
-    with _explained(path), open_file(path) as file:
-        table = _read(file)
+    with _explained(path):
+        table = _DECODER.table(read_bytes(path, LARGEST_FILE))
         ids = table["device"].combine_chunks()
         ids = arrow.DictionaryArray.from_arrays(ids.indices, arrow.array(map(other, ids.dictionary.to_pylist())))
         out = arrow.BufferOutputStream()
@@ -95,31 +98,6 @@ def _write(table: Any, file: Any) -> None:
     parquet.write_table(table, file, compression="zstd")
 
 
-def _read(file: BinaryIO) -> Any:
-    """The table of a file. ValueError where it has not the columns of a series, or too much in them.
-
-    Ids stay a dictionary and places in it: written out for each row, a few bytes of them could fill any memory.
-    """
-    import pyarrow as arrow
-    from pyarrow import parquet
-
-    opened = parquet.ParquetFile(file)
-    rows, columns = opened.metadata.num_rows, opened.metadata.num_columns
-    unpacked = sum(opened.metadata.row_group(i).total_byte_size for i in range(opened.metadata.num_row_groups))
-    if columns > MOST_COLUMNS or rows * columns > MOST_VALUES or unpacked > 8 * MOST_VALUES:
-        raise ValueError(f"it has {rows:,} rows of {columns} columns: too many to be a launch")
-    kinds = dict(zip(opened.schema_arrow.names, opened.schema_arrow.types, strict=True))
-    words = (arrow.dictionary(arrow.int32(), arrow.string()), arrow.string())
-    if kinds.get("device") not in words or kinds.get("time_ns") != arrow.int64():
-        raise ValueError(f"it has no {' and '.join(KEYS)}")
-    if any(kind != arrow.float64() for name, kind in kinds.items() if name not in KEYS):
-        raise ValueError("it has values that are no numbers")
-    table = parquet.ParquetFile(file, read_dictionary=["device"]).read()
-    if table["time_ns"].null_count:
-        raise ValueError("it has values without a time")
-    return table
-
-
 def _of_device(table: Any, device: DeviceTelemetry) -> DeviceTelemetry:
     import pyarrow.compute as compute
 
@@ -146,7 +124,8 @@ class _explained:
         import pyarrow as arrow
 
         damage = (OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError, arrow.ArrowException)
-        if isinstance(error, damage):
+        if isinstance(error, (*damage, GpubenchError)):
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).split("\n")[0][:200]
             why = why.rstrip(".") or type(error).__name__
-            raise GpubenchError(f"Cannot read the series in {inert(str(self._path))}: {inert(why)}.") from error
+            told = f"Cannot read the series in {inert(str(self._path))}: {inert(why)}."
+            raise (TooMuchError if isinstance(error, TooMuchError) else GpubenchError)(told) from error

@@ -253,9 +253,10 @@ def with_traces(run: Run) -> Run:
     """The run with the series of each case's first launch that has some: what a report draws.
 
     A file that is gone, or is not that launch's, leaves it without. There is one warning, with the first reason: where
-    a journal was moved without its folder, all files are gone.
+    a journal was moved without its folder, all files are gone. No more are read after one that took too much, nor when
+    all together are as large as one may be.
     """
-    records, warnings, seen = list(run.records), [], set()
+    records, warnings, seen, left = list(run.records), [], set(), series.MOST_VALUES
     for index, record in enumerate(run.records):
         if (record.case, identity(record.machine)) in seen:
             continue
@@ -265,7 +266,13 @@ def with_traces(run: Run) -> Run:
             _see_that_it_fits(restored)
         except (GpubenchError, ValueError) as error:
             warnings.append(f"{record.case.id}, launch {record.launch}: no trace: {error}")
+            if isinstance(error, series.TooMuchError):
+                break
             continue
+        left -= sum(len(device.time_ns) * (1 + len(device.series)) for device in restored.telemetry.devices)
+        if left < 0:
+            warnings.append(f"{record.case.id}, launch {record.launch}: no trace: the earlier ones fill the memory")
+            break
         records[index] = restored
         if any(device.time_ns for device in restored.telemetry.devices):
             seen.add((record.case, identity(record.machine)))
