@@ -23,12 +23,13 @@ import msgspec
 from gpubench.files import series, verified
 from gpubench.files.finding import NUMBERED, copies, names
 from gpubench.files.finding import find as find
+from gpubench.files.line import decode as decode
 from gpubench.files.untrusted import LARGEST_FILE as LARGEST_FILE
 from gpubench.files.untrusted import LARGEST_LINE, check_file, inert, lines, open_file
 from gpubench.files.validation import validate
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.identity import identity
-from gpubench.spec.record import SCHEMA, RunRecord, to_json
+from gpubench.spec.record import RunRecord, to_json
 from gpubench.spec.verification import Verification
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -288,30 +289,6 @@ def _see_that_it_fits(record: RunRecord) -> None:
     first_ns, last_ns = min(one.start_ns for one in record.rounds), max(one.end_ns for one in record.rounds)
     if not any(first_ns <= time_ns <= last_ns for device in record.telemetry.devices for time_ns in device.time_ns):
         raise ValueError(f"{record.telemetry.series_file} has no reading from the time of its rounds")
-
-
-def decode(line: bytes | str) -> RunRecord:
-    """The record of a line; ValueError with one plain sentence where it is none."""
-    if len(line) > LARGEST_LINE:
-        raise ValueError(f"it is longer than {LARGEST_LINE >> 20} MiB")
-    try:
-        schema = msgspec.json.decode(line, type=_Header).schema
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"not a record ({error})") from None
-    if schema > SCHEMA:
-        raise ValueError(f"its schema is newer than this gpubench reads ({SCHEMA}): upgrade gpubench")
-    if schema < 1:
-        raise ValueError("not a record (there was no schema before 1)")
-    try:
-        record = msgspec.json.decode(line, type=RunRecord)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"not a record of schema {schema} ({error})") from None
-    validate(record)
-    return record
-
-
-class _Header(msgspec.Struct):
-    schema: int
 
 
 def _read(path: Path) -> Run:

@@ -78,7 +78,7 @@ def long_name(path):
     [
         (pipe, "no regular file"),
         (zeros, "no regular file"),
-        (enormous_series, "25000001"),
+        (enormous_series, "over 4,000,000 values"),
         (deep, "not a record"),
         (long_name, "characters long"),
     ],

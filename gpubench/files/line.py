@@ -1,0 +1,71 @@
+"""One line of a journal to its record. Lines come from anywhere: whatever one holds, reading it costs little.
+
+A good line passes the types of `strict`, in C. One that does not is looked at value by value, so that the refusal says
+in a sentence where it is wrong. What would fill the memory is counted before anything is made of it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpubench.files.strict import strict
+from gpubench.files.untrusted import LARGEST_LINE
+from gpubench.files.validation import see_that_it_fits_together, validate
+from gpubench.spec.record import SCHEMA, RunRecord
+
+# Each object becomes up to 2 KB, each other value 40 to 200 bytes. A launch of 16 GPUs has 64 objects a round; series
+# that could not be written apart have a value for each metric, device and reading.
+MOST_OBJECTS = 100_000
+MOST_VALUES = 4_000_000
+
+_whole = msgspec.json.Decoder(RunRecord)
+_strict: msgspec.json.Decoder[RunRecord] = msgspec.json.Decoder(strict(RunRecord))
+
+
+class _Header(msgspec.Struct):
+    schema: int
+
+
+def decode(line: bytes | str) -> RunRecord:
+    """The record of a line; ValueError with one plain sentence where it is none."""
+    see_that_it_is_small(line)
+    if _is_good(line):
+        return _whole.decode(line)
+    return explained(line)
+
+
+def see_that_it_is_small(line: bytes | str) -> None:
+    """ValueError where a line holds more than any launch has to tell."""
+    if len(line) > LARGEST_LINE:
+        raise ValueError(f"it is longer than {LARGEST_LINE >> 20} MiB")
+    text = line if isinstance(line, bytes) else line.encode(errors="replace")
+    for byte, most, what in ((b"{", MOST_OBJECTS, "objects"), (b",", MOST_VALUES, "values")):
+        if text.count(byte) > most:
+            raise ValueError(f"not a record (it holds over {most:,} {what}, more than any launch has to tell)")
+
+
+def explained(line: bytes | str) -> RunRecord:
+    """As `decode`, for a line that the strict types refused: says why, or finds that it may pass after all."""
+    try:
+        schema = msgspec.json.decode(line, type=_Header).schema
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"not a record ({error})") from None
+    if schema > SCHEMA:
+        raise ValueError(f"its schema is newer than this gpubench reads ({SCHEMA}): upgrade gpubench")
+    if schema < 1:
+        raise ValueError("not a record (there was no schema before 1)")
+    try:
+        record = _whole.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"not a record of schema {schema} ({error})") from None
+    validate(record)
+    return record
+
+
+def _is_good(line: bytes | str) -> bool:
+    try:
+        record = _strict.decode(line)
+        see_that_it_fits_together(record)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return False
+    return 1 <= record.schema <= SCHEMA
