@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +42,7 @@ def begun(word: str, save: str | None, results: Path) -> Begun:
         raise UsageError(f"--resume continues {path.stem} under its own name: leave --save {save} out.")
     records = store.look(path)
     kept = store.plan_file(path)
-    if not kept.is_file():
+    if not os.path.lexists(kept):
         return Begun(path, records, None)
     plan = Plan(**from_toml(read_toml(kept), str(kept)))
     check(plan)

@@ -23,6 +23,7 @@ from gpubench import __version__
 from gpubench.files import sealed, series, store, verified
 from gpubench.files.redaction import Redactor, other_device
 from gpubench.files.untrusted import lines, open_file, read_bytes
+from gpubench.files.writing import write_whole
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.verification import Verification
 from gpubench.spec.verification import to_json as verification_to_json
@@ -171,11 +172,8 @@ def _is(path: Path, content: bytes) -> bool:
 
 
 def _write(path: Path, content: bytes) -> None:
-    part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        part.replace(path)
+        write_whole(path, content)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise UsageError(f"Cannot write {path}: {error.strerror}.") from error

@@ -25,8 +25,9 @@ from gpubench.files.finding import NUMBERED, copies, names
 from gpubench.files.finding import find as find
 from gpubench.files.line import decode as decode
 from gpubench.files.untrusted import LARGEST_FILE as LARGEST_FILE
-from gpubench.files.untrusted import LARGEST_LINE, check_file, inert, lines, open_file
+from gpubench.files.untrusted import LARGEST_LINE, check_file, inert, lines, open_file, read_bytes, read_tail
 from gpubench.files.validation import validate
+from gpubench.files.writing import write_whole
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.identity import identity
 from gpubench.spec.record import RunRecord, to_json
@@ -95,6 +96,8 @@ class Journal:
         try:
             journal = cls(path, os.open(path, os.O_RDWR | os.O_NONBLOCK))
             check_file(path, journal._descriptor)
+            if not os.fstat(journal._descriptor).st_mode & 0o222:  # which does not keep root from writing
+                raise PermissionError(errno.EACCES, "it is read-only")
             journal._mend()
         except OSError as error:
             raise UsageError(f"Cannot continue {inert(str(path))}: {error.strerror}.") from error
@@ -112,24 +115,17 @@ class Journal:
     def keep_plan(self, text: str) -> None:
         """Write the run's plan beside it, whole or not at all: what `--resume` goes on with."""
         path = plan_file(self.path)
-        part = path.with_name(f".{path.name}.part")
         with _explained(path):
-            try:
-                with open(part, "w", encoding="utf-8") as file:
-                    file.write(f"# `gpubench run --resume {self.path.stem}` goes on with this plan.\n{text}")
-                    file.flush()
-                    os.fsync(file.fileno())
-                part.replace(path)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    part.unlink(missing_ok=True)
-                raise
+            write_whole(path, f"# `gpubench run --resume {self.path.stem}` goes on with this plan.\n{text}".encode())
 
     def trials(self) -> Journal:
         """The journal of the search for a batch, beside this one: no trial is ever taken for a launch of the run."""
         path = self.path.with_suffix(".trials")
         with _explained(path):
-            journal = Journal(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666))
+            if os.path.lexists(path) and not _is_ours(_read(path)):
+                raise UsageError(f"{inert(str(path))} is no file of gpubench's trials, and is left as it is.")
+            flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
+            journal = Journal(path, os.open(path, flags, 0o666))
             check_file(path, journal._descriptor)
             journal._mend()
         return journal
@@ -192,14 +188,12 @@ class Journal:
         tail = os.pread(self._descriptor, size - start, start).rpartition(b"\n")[2]
         if not tail:
             return
-        try:
-            msgspec.json.decode(tail, type=msgspec.Raw)
-        except (msgspec.DecodeError, RecursionError):
-            if tail[: len(RECORD_START)] != RECORD_START[: len(tail)]:
-                raise UsageError(f"{inert(str(self.path))} ends with what is no record: it is left as it is.") from None
+        if _is_json(tail):
+            os.pwrite(self._descriptor, b"\n", size)  # whole but for its end; whatever it is, it stays
+        elif _begins_as_a_record(tail):
             os.ftruncate(self._descriptor, size - len(tail))
         else:
-            os.pwrite(self._descriptor, b"\n", size)  # whole but for its end; whatever it is, it stays
+            raise UsageError(f"{inert(str(self.path))} ends with what is no record: it is left as it is.")
         os.fsync(self._descriptor)
 
 
@@ -209,10 +203,31 @@ def look(path: Path) -> list[RunRecord]:
     One without a record is a journal where its plan lies beside it: the run was ended before its first launch had.
     """
     run = _read(path)
-    if not run.records and not plan_file(path).is_file():
+    begun = plan_file(path).is_file() and _is_ours(run)
+    if not run.records and not begun:
         why = f": {run.warnings[0]}" if run.warnings else ", and no plan lies beside it."
         raise UsageError(f"{inert(str(path))} holds no record of gpubench{why} There is nothing to continue.")
     return run.records
+
+
+def _is_ours(run: Run) -> bool:
+    """Whether the file holds a record, or nothing but what a cut-off run left of its first one."""
+    if run.records or not run.skipped_lines:
+        return bool(run.records) or not read_tail(run.path, 1)
+    content = read_bytes(run.path, LARGEST_LINE)
+    return b"\n" not in content and not _is_json(content) and _begins_as_a_record(content)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def _begins_as_a_record(line: bytes) -> bool:
+    return line[: len(RECORD_START)] == RECORD_START[: len(line)]
 
 
 def plan_file(journal: Path) -> Path:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from gpubench.files.untrusted import read_bytes
+from gpubench.files.writing import write_whole
 from gpubench.spec.errors import UsageError
 from gpubench.spec.verification import SCHEMA, Verification, to_json
 
@@ -19,12 +19,7 @@ def save(verification: Verification, results: Path) -> Path:
     folder = results / "verified"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{verification.fingerprint}.json"
-    draft = folder / f".{verification.fingerprint}.{os.getpid()}"
-    with draft.open("w") as file:
-        file.write(to_json(verification))
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    write_whole(path, to_json(verification).encode())
     return path
 
 
