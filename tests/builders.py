@@ -20,6 +20,7 @@ from gpubench.spec.record import (
     Telemetry,
     WarmUp,
 )
+from gpubench.spec.verification import OF_MODEL, OF_STRATEGY, Finding
 from gpubench.spec.workload import WORKLOADS
 
 SECOND_NS = 10**9
@@ -53,16 +54,17 @@ def make_case(
     )
 
 
-def make_devices(kind: DeviceKind, n: int) -> list[Device]:
+def make_devices(kind: DeviceKind, n: int, cores: int = 1) -> list[Device]:
     if kind == "cpu":
-        return [Device(kind="cpu", id=share_id((i,)), name="Test CPU", cores=(i,)) for i in range(n)]
+        shares = [tuple(range(i * cores, (i + 1) * cores)) for i in range(n)]
+        return [Device(kind="cpu", id=share_id(each), name="Test CPU", cores=each) for each in shares]
     ids = [f"GPU-{i:08d}-0000-0000-0000-000000000000" for i in range(n)]
     return [Device(kind="gpu", id=each, name="Test GPU", memory_bytes=80 * 1024**3) for each in ids]
 
 
 def make_machine(kind: DeviceKind = "cpu", n_devices: int = 2, name: str = "test-machine") -> Machine:
     devices = make_devices(kind, n_devices)
-    cpu = {"name": name, "os": "Test OS 1", "cpu": "Test CPU", "cores": 2, "memory_bytes": 8 * 1024**3}
+    cpu = {"name": name, "os": "Test OS 1", "cpu": "Test CPU", "cores": 16, "memory_bytes": 8 * 1024**3}
     if kind == "cpu":
         return Machine(**cpu, devices=devices, nvml_reason="libnvidia-ml.so.1 was not found")
     return Machine(**cpu, devices=devices, driver="999.00", cuda="99.0")
@@ -87,10 +89,11 @@ def make_record(
     """
     case = case or make_case()
     ranks = ranks or case.n_devices
-    devices = make_devices(case.device_kind, case.n_devices)
+    devices = machine.devices[: case.n_devices] if machine and case.device_kind == "gpu" else []
+    devices = devices or make_devices(case.device_kind, case.n_devices, max(1, case.cores_per_device))
     steps = max(1, round(ROUND_SECONDS * samples_per_second / case.global_batch))
     seconds = steps * case.global_batch / samples_per_second
-    start_ns = 100 * SECOND_NS
+    start_ns = (100 + 1000 * launch) * SECOND_NS
     made = []
     for index in range(rounds):
         end_ns = start_ns + round(seconds * SECOND_NS)
@@ -109,13 +112,13 @@ def make_record(
         start_ns = end_ns + SECOND_NS // 2
     workload = WORKLOADS.get(case.workload)
     record = RunRecord(
-        record_id=f"{case.id}-{launch}",
-        run_id="0001_test",
+        record_id="-".join([*filter(None, [changes.get("run_id")]), case.id, str(launch)]),
+        run_id=f"0001_test_{case.device_kind}",
         started_at=f"2026-01-01T00:{launch:02d}:00+00:00",
         launch=launch,
         case=case,
         machine=machine or make_machine(case.device_kind, max(2, case.n_devices)),
-        software={case.framework: "1.2.3", "python": "3.11.0"},
+        software={case.framework: "1.2.3", "python": "3.11.0", "source": "0123456789abcdef"},
         devices=devices,
         observed=Observed(
             world_size=case.n_devices,
@@ -246,3 +249,9 @@ def make_run(kind: DeviceKind = "cpu", launches: int = 3, seed: int = 0) -> list
         log_tail=["[12:00:01] round 1 of 3", "[12:00:03] round 2 of 3", "Killed"],
     )
     return records
+
+
+def make_findings(strategy: str | None) -> list[Finding]:
+    """All that must be compared of a framework's model, or of a strategy, and is equal."""
+    names = OF_MODEL if strategy is None else OF_STRATEGY
+    return [Finding(name=name, passed=True, message="equal") for name in sorted(names)]

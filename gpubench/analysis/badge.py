@@ -12,7 +12,8 @@ def badge(record: RunRecord, verifications: Iterable[Verification]) -> str:
     """`verified`, `not verified`, or `failed: ` and why.
 
     Verified takes two proofs in the record's own software, code and kind of device: that the framework's model of the
-    workload is every framework's, and that the strategy on so many devices takes the steps of one device.
+    workload is every framework's, and that the strategy on so many devices takes the steps of one device. One that
+    contradicts itself proves nothing.
     """
     covering = [one for one in verifications if _covers(one, record)]
     for one in covering:
@@ -32,4 +33,5 @@ def _covers(verification: Verification, record: RunRecord) -> bool:
     )
     if verification.strategy is not None:
         same_subject &= (verification.strategy, verification.n_devices) == (case.strategy, case.n_devices)
-    return same_subject and verification.software.items() <= record.software.items()
+    same_software = verification.software.items() <= record.software.items()
+    return same_subject and same_software and verification.proves_nothing is None

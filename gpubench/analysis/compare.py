@@ -19,6 +19,7 @@ from gpubench.analysis.scaling import CaseSummary, machine_labels, summarize
 from gpubench.analysis.stats import Interval, Launch
 from gpubench.analysis.verdict import MARGIN
 from gpubench.spec.errors import UsageError
+from gpubench.spec.invariants.ids import once
 from gpubench.spec.record import RunRecord
 from gpubench.spec.verification import Verification
 
@@ -89,7 +90,7 @@ def side_of(name: str, records: Sequence[RunRecord], verifications: Sequence[Ver
 
     A launch that is there twice, in a run and in its bundle, counts once.
     """
-    records = list({record.record_id: record for record in records}.values())
+    records = once(records)
     machines = sorted(machine_labels(records).values())
     if len(machines) > 1:
         raise UsageError(

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from gpubench.analysis import stats
 from gpubench.analysis.badge import badge
-from gpubench.analysis.checks import doubts, sets_aside, worst
+from gpubench.analysis.checks import doubts, sets_aside, together, worst
 from gpubench.analysis.checks.merge import beside_a_number, merged, unique
 from gpubench.analysis.checks.series import series_doubts
 from gpubench.analysis.pairs import pair_ratios
@@ -25,6 +25,7 @@ from gpubench.analysis.stats import Interval, Launch
 from gpubench.analysis.usage import Usage, usage_of
 from gpubench.spec.case import Case
 from gpubench.spec.identity import Identity, identity, label, labels
+from gpubench.spec.invariants.ids import once
 from gpubench.spec.record import Check, Machine, Outcome, RunRecord
 from gpubench.spec.verification import Verification
 
@@ -160,11 +161,13 @@ Covering = Callable[[RunRecord], Sequence[Verification]]
 def _summarize(
     records: Sequence[RunRecord], covering: Covering, known: Mapping[Identity, str] | None
 ) -> list[CaseSummary]:
+    records = once(records)
     known = machine_labels(records) if known is None else known
+    unlike = together.contradictions(records)
     groups: dict[tuple[Case, Identity], list[RunRecord]] = defaultdict(list)
     for record in records:
         groups[record.case, identity(record.machine)].append(record)
-    measured = [_measured(group, label(group[0].machine, known)) for group in groups.values()]
+    measured = [_measured(group, label(group[0].machine, known), unlike) for group in groups.values()]
     bases = {summary.series: summary for summary in measured if summary.case.n_devices == 1}
     compared = [_compared(summary, bases) for summary in measured]
     found: dict[int, list[Check]] = defaultdict(list)
@@ -187,11 +190,14 @@ def _verified(summary: CaseSummary, covering: Covering) -> CaseSummary:
     return replace(summary, verification=word)
 
 
-def _measured(records: Sequence[RunRecord], machine_label: str) -> CaseSummary:
-    """The case by itself: its launches, those that count, no number where too few do or the work was not the same."""
+def _measured(records: Sequence[RunRecord], machine_label: str, unlike: Mapping[str, Sequence[Check]]) -> CaseSummary:
+    """The case by itself: its launches, those that count, no number where too few do or the work was not the same.
+
+    `unlike` are the doubts, by record id, that show only beside other records.
+    """
     records = sorted(records, key=lambda record: (record.launch, record.started_at))
     ended_well = [record for record in records if record.outcome.status == "ok"]
-    checks = [unique([*doubts(record), *record.checks]) for record in ended_well]
+    checks = [unique([*doubts(r), *unlike.get(r.record_id, ()), *r.checks]) for r in ended_well]
     spoilt = [next(filter(sets_aside, found), None) for found in checks]
     timed = [(record, _launch(record)) for record, check in zip(ended_well, spoilt, strict=True) if check is None]
     counted = tuple(record for record, launch in timed if launch is not None)

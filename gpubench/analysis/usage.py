@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
+from gpubench.spec.invariants import OF_TELEMETRY, broken
 from gpubench.spec.record import RoundTelemetry, RunRecord
 
 
@@ -13,6 +14,7 @@ from gpubench.spec.record import RoundTelemetry, RunRecord
 class Usage:
     """Means over the rounds of all launches; None is not measured.
 
+    A launch whose telemetry contradicts itself is left out.
     A round counts where it is known of every device of the case: what is known of some of them is not the case's.
     `utilization_percent` is a mean over rounds and devices, with the lowest and the highest of a device in a round.
     `memory_used_bytes` is the highest of a device; `memory_of` says what was asked where it was not the device.
@@ -33,6 +35,7 @@ class Usage:
 
 
 def usage_of(records: Sequence[RunRecord]) -> Usage:
+    records = [record for record in records if not broken(OF_TELEMETRY, record)]
     busy = [
         value for record in records for of_all in _known(record, lambda e: e.utilization_percent) for value in of_all
     ]

@@ -36,6 +36,7 @@ from gpubench.spec.record import (
     Telemetry,
     WarmUp,
 )
+from gpubench.spec.steady import WINDOW_STEPS
 from gpubench.spec.workload import WORKLOADS
 from gpubench.telemetry.cgroup import CpuGroups, throttled_between
 from gpubench.telemetry.sampler import Sampler
@@ -219,7 +220,7 @@ class _Attempt:
             step_seconds=seconds,
             empty_round_seconds=empty,
         )
-        self._step_seconds = median(seconds[-steady.WINDOW_STEPS :])
+        self._step_seconds = median(seconds[-WINDOW_STEPS:])
         self._refuse_idleness()
         round_seconds = max(timing.round_seconds, min(empty / TIMING_COST_LIMIT, MOST_STRETCH * timing.round_seconds))
         self._steps = min(MOST_STEPS, max(2, math.ceil(round_seconds / self._step_seconds)))
@@ -299,6 +300,7 @@ class _Attempt:
             samples=sum(rank.samples for rank in done),
             rank_seconds=[_seconds(rank) for rank in done],
             rank_cpu_seconds=[rank.cpu_seconds for rank in done],
+            rank_spans_ns=[(rank.start_ns, rank.end_ns) for rank in done],
             cpu_periods=throttled.periods if throttled else None,
             cpu_throttled_periods=throttled.throttled_periods if throttled else None,
             cpu_throttled_seconds=throttled.throttled_seconds if throttled else None,

@@ -119,6 +119,7 @@ class Round:
     cpu_periods: int | None = None
     cpu_throttled_periods: int | None = None
     cpu_throttled_seconds: float | None = None
+    rank_spans_ns: list[tuple[int, int]] | None = None  # from when to when each rank was at it; None in older records
 
     @property
     def seconds(self) -> float:

@@ -27,12 +27,20 @@ def observing(record: RunRecord, **observed: Any) -> RunRecord:
 
 
 def with_rounds(record: RunRecord, **changes: Any) -> RunRecord:
-    """The fields of all rounds replaced; `lasting` seconds from start to end."""
-    lasting = changes.pop("lasting", None)
+    """The fields of all rounds replaced; `lasting` seconds from start to end, else as long as the slowest rank."""
+    lasting = changes.pop("lasting", max(changes.get("rank_seconds", []), default=None))
     rounds = [replace(each, **changes) for each in record.rounds]
     if lasting is not None:
         rounds = [replace(each, end_ns=each.start_ns + round(lasting * 1e9)) for each in rounds]
     return replace(record, rounds=rounds)
+
+
+def spanning(*starts: float) -> RunRecord:
+    """Ranks that began so many seconds apart and took 2 s each."""
+    spans = [(100 * 10**9 + round(start * 1e9), 102 * 10**9 + round(start * 1e9)) for start in starts]
+    begin, end = min(a for a, _ in spans), max(b for _, b in spans)
+    rounds = [replace(TWO.rounds[0], start_ns=begin, end_ns=end, rank_seconds=[2.0, 2.0], rank_spans_ns=spans)]
+    return replace(TWO, rounds=rounds, telemetry=Telemetry())
 
 
 TWO = make_record(make_case("ddp", 2))
@@ -75,7 +83,12 @@ def test_a_launch_that_failed_has_no_number_to_doubt():
         ("wrong_devices", "severe", observing(GPUS, device_ids=["0000:17:00.0", "0000:17:00.0"])),
         ("samples_counted", "severe", with_rounds(TWO, samples=1)),
         ("time_does_not_add_up", "severe", with_rounds(GPUS, lasting=1.0)),
-        ("time_does_not_add_up", "severe", with_rounds(ONE_GPU, lasting=4.0)),
+        ("time_does_not_add_up", "severe", with_rounds(ONE_GPU, lasting=1.93)),
+        ("time_does_not_add_up", "severe", with_rounds(GPUS, lasting=2.3)),
+        ("ranks_apart", "warning", spanning(0.0, 0.2)),
+        ("ranks_apart", "severe", spanning(0.0, 2.0)),  # one after another
+        ("contradiction", "severe", observing(TWO, flops_per_step=1)),
+        ("telemetry_contradiction", "warning", make_record(ONE_GPU.case, utilization_percent=137.0)),
         ("replicas_differ", "severe", observing(TWO, replicas_equal=False)),
         ("loss_not_finite", "severe", observing(TWO, loss_last=None, loss_finite=False)),
         ("loss_not_finite", "severe", observing(TWO, loss_last=float("nan"))),
@@ -118,7 +131,7 @@ def test_each_doubt_is_raised_with_its_severity_and_a_remedy(name, severity, rec
     [
         loaded([[60.0], [60.0]], [[2.4]]),  # one process, two cores, 1.2 of them busy
         with_rounds(TWO, rank_seconds=[1.9, 1.8], rank_cpu_seconds=[1.9, 1.8]),
-        with_rounds(GPUS, lasting=3.0),  # two ranks that started a second apart
+        spanning(0.0, 0.08),
         observing(GPUS, device_ids=["0000:17:00.0", "0000:65:00.0"]),  # PCI addresses say nothing against UUIDs
         observing(TWO, loss_last=None),  # not told, which is not the same as not finite
         observing(TWO, loss_finite=True),

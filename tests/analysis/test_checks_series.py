@@ -83,7 +83,7 @@ def test_a_gang_under_one_driver_has_no_baseline_under_another():
     machine = make_machine("gpu")
     single, gang = make_case("single", 1, device_kind="gpu"), make_case("ddp", 2, device_kind="gpu")
     records = make_launches(single, [100.0] * 3, machine=replace(machine, driver="550.1"))
-    records += make_launches(gang, [190.0] * 3, machine=replace(machine, driver="560.2"))
+    records += make_launches(gang, [190.0] * 3, machine=replace(machine, driver="560.2"), run_id="later")
     [alone, both] = summarize(records)
     assert (both.samples_per_second, both.speedup, both.baseline) == (pytest.approx(190.0), None, None)
     assert alone.machine_label == "test-machine (driver 550.1)"

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import gpubench
+from gpubench.spec.invariants import OF_LAUNCH, OF_TELEMETRY
 
 PACKAGE = Path(gpubench.__file__).parent
 PAGE = PACKAGE.parent / "docs" / "numbers.md"
@@ -14,3 +15,8 @@ def test_the_page_on_numbers_has_a_row_for_each_doubt():
     raised = {name for file in files for name in re.findall(r'\bname="([a-z_]+)"', file.read_text())}
     told = set(re.findall(r"^\| `([a-z_]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
     assert told == raised
+
+
+def test_the_page_tells_every_invariant_as_the_code_states_it():
+    told = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert [each.sentence for each in (*OF_LAUNCH, *OF_TELEMETRY) if f"- {each.sentence}" not in told] == []

@@ -12,8 +12,8 @@ from gpubench.analysis.scaling import summarize
 from gpubench.analysis.stats import Interval, Launch
 from gpubench.spec.errors import UsageError
 from gpubench.spec.record import RunRecord
-from gpubench.spec.verification import Finding, Verification
-from tests.builders import make_case, make_launches, make_lost, make_machine, make_record
+from gpubench.spec.verification import Verification
+from tests.builders import make_case, make_findings, make_launches, make_lost, make_machine, make_record
 
 STEADY = [100.0, 100.2, 99.8, 100.1, 99.9]
 MIRRORED = {"faster": "slower", "slower": "faster"}
@@ -22,7 +22,7 @@ MIRRORED = {"faster": "slower", "slower": "faster"}
 def launches(rates, name="box", prefix="", case=None, **changes) -> list[RunRecord]:
     case = case or make_case()
     made = make_launches(case, rates, machine=make_machine(case.device_kind, name=name), **changes)
-    return [replace(record, record_id=f"{prefix or name}-{record.record_id}") for record in made]
+    return [replace(record, record_id=f"{prefix or name}-{record.record_id}", run_id=prefix or name) for record in made]
 
 
 def side(name: str, rates, **changes) -> Side:
@@ -232,7 +232,7 @@ def test_a_side_that_is_verified_differs_from_one_that_is_not():
             n_devices=1,
             software=records[0].software,
             verified_at="2026-01-01T00:00:00+00:00",
-            findings=[Finding(name="loss", passed=True, message="equal")],
+            findings=make_findings(strategy),
         )
         for strategy in (None, "single")
     ]

@@ -6,10 +6,9 @@ import pytest
 
 from gpubench.analysis.badge import badge
 from gpubench.spec.verification import Finding, Verification
-from tests.builders import make_case, make_record
+from tests.builders import make_case, make_findings, make_record
 
 RECORD = make_record(make_case("ddp", 2))
-GOOD = Finding(name="weights", passed=True, message="0 % off")
 BAD = Finding(name="first loss", passed=False, message="9, the reference 3")
 
 
@@ -27,7 +26,8 @@ def verification(strategy, *findings, **changes):
     return replace(one, **changes)
 
 
-MODEL, STRATEGY = verification(None, GOOD), verification("ddp", GOOD)
+MODEL, STRATEGY = verification(None, *make_findings(None)), verification("ddp", *make_findings("ddp"))
+WEIGHTS = Finding(name="weights", passed=True, message="0.1 % off", error=0.001, tolerance=0.02)
 
 
 def test_a_record_is_verified_by_its_model_and_its_strategy_together():
@@ -55,7 +55,7 @@ def test_a_verification_of_something_else_says_nothing(changes):
 
 
 def test_a_failure_of_either_part_is_named():
-    failed = verification("ddp", GOOD, BAD)
+    failed = verification("ddp", WEIGHTS, BAD)
     assert badge(RECORD, [MODEL, failed]) == "failed: first loss: 9, the reference 3"
     assert badge(RECORD, [verification(None, BAD), STRATEGY]) == "failed: first loss: 9, the reference 3"
 
@@ -72,3 +72,37 @@ def test_the_fingerprint_is_of_the_subject_and_its_environment():
     assert STRATEGY.fingerprint == verification("ddp", BAD, verified_at="later").fingerprint
     others = [MODEL, replace(STRATEGY, n_devices=4), replace(STRATEGY, software={"torch": "9.9"})]
     assert len({one.fingerprint for one in [STRATEGY, *others]}) == 4
+
+
+def with_weights(**changes):
+    """A strategy's verification in which the finding on weights says so."""
+    rest = [each for each in make_findings("ddp") if each.name != "weights"]
+    return verification("ddp", *rest, replace(WEIGHTS, **changes))
+
+
+def test_a_finding_within_its_tolerance_proves_it():
+    assert badge(RECORD, [MODEL, with_weights()]) == "verified"
+    assert badge(RECORD, [MODEL, with_weights(error=0.03, passed=False)]) == "failed: weights: 0.1 % off"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        with_weights(error=0.03),
+        with_weights(error=0.03, tolerance=5.0),
+        with_weights(error=-0.001),
+        with_weights(error=float("nan")),
+        with_weights(error=None),
+        with_weights(tolerance=None),
+        with_weights(passed=False),
+        with_weights(name="first loss"),
+        verification("ddp", WEIGHTS),
+        replace(STRATEGY, software={}),
+        replace(STRATEGY, software={"python": "3.11.0"}),
+        replace(STRATEGY, software={"torch": "1.2.3"}),
+        replace(STRATEGY, findings=[*STRATEGY.findings, *STRATEGY.findings]),
+    ],
+)
+def test_a_verification_that_contradicts_itself_or_names_no_software_covers_nothing(wrong):
+    assert badge(RECORD, [MODEL, wrong]) == "not verified"
+    assert wrong.proves_nothing

@@ -14,19 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpubench.analysis.checks import environment, gpu, host, precision, telemetry, timing, work
+from gpubench.analysis.checks import contradictions, environment, gpu, host, precision, telemetry, timing, work
 from gpubench.analysis.checks.limits import EFFICIENCY_LIMIT, IMBALANCE_LIMIT, NOISE_LIMIT
 from gpubench.spec.record import Check, RunRecord
 
 __all__ = ["CONDITIONS", "EFFICIENCY_LIMIT", "IMBALANCE_LIMIT", "NOISE_LIMIT", "doubts", "sets_aside", "worst"]
 
-GROUPS = (work, precision, timing, host, environment, telemetry, gpu)
+GROUPS = (contradictions, work, precision, timing, host, environment, telemetry, gpu)
 
 # The doubts of the second kind that can be severe. Whatever is not named here is of the first: a doubt written by
 # another version must not be taken for harmless.
 CONDITIONS = frozenset(
     {
         "no_steady_state",
+        "ranks_apart",
         "timing_cost",
         "foreign_load",
         "stolen_time",

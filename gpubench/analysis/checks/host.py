@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from gpubench.analysis.checks.limits import (
+    APART_SEVERE,
+    APART_WARNING,
     IMBALANCE_LIMIT,
     LOAD_SEVERE,
     LOAD_WARNING,
@@ -13,15 +15,24 @@ from gpubench.analysis.checks.limits import (
 )
 from gpubench.analysis.checks.work import by_rank
 from gpubench.analysis.load import RoundLoad, mean_load, round_loads
+from gpubench.spec.invariants import rounds
 from gpubench.spec.record import Check, RunRecord
+from gpubench.spec.steady import trend
 
 
 def _steady_state(record: RunRecord) -> Iterator[Check]:
-    if record.warmup is not None and not record.warmup.steady:
+    """By what the step times say, where the warm-up was called steady."""
+    warm_up = record.warmup
+    if warm_up is None:
+        return
+    found = trend(warm_up.step_seconds) if warm_up.steady else None
+    if not warm_up.steady or found in ("faster", "slower"):
+        settled = f"step times did not settle in {warm_up.steps} warm-up steps"
+        getting = f"step times were called steady, and were still getting {found}"
         yield Check(
             name="no_steady_state",
             severity="severe",
-            message=record.warmup.verdict or f"step times did not settle in {record.warmup.steps} warm-up steps",
+            message=getting if warm_up.steady else warm_up.verdict or settled,
             remedy="stop other work on the machine, or allow a longer warm-up",
         )
 
@@ -111,6 +122,20 @@ def _cpu_throttled(record: RunRecord) -> Iterator[Check]:
         )
 
 
+def _ranks_apart(record: RunRecord) -> Iterator[Check]:
+    """A round is timed by its slowest rank: what ranks do one after another is no more than what one does."""
+    shares = [rounds.apart(each) for each in record.rounds if each.rank_spans_ns is not None]
+    if shares and max(shares) > APART_WARNING:
+        mean = sum(shares) / len(shares)
+        yield Check(
+            name="ranks_apart",
+            severity="severe" if mean > APART_SEVERE else "warning",
+            message=f"from the first rank's start to the last one's end, rounds lasted {100 * mean:.0f} % longer than "
+            "their slowest rank took",
+            remedy="stop other work on the machine: it kept ranks from starting a round together",
+        )
+
+
 def _imbalance(record: RunRecord) -> Iterator[Check]:
     seconds = by_rank(record, "rank_seconds")
     if len(seconds) < 2 or max(seconds) <= 0:
@@ -146,5 +171,6 @@ DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
     _swap,
     _cpu_throttled,
     _unlike_devices,
+    _ranks_apart,
     _imbalance,
 )

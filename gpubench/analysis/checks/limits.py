@@ -22,8 +22,10 @@ DRIFT_LIMIT = 0.02
 LOAD_WARNING = 0.05
 LOAD_SEVERE = 0.25
 
-# A round's time on its slowest rank, against the time from its first start to its last end: both are of one clock.
-WINDOW_MARGIN = 0.10
+# What a round lasted longer than its slowest rank took, as its ranks did not begin together. They begin within a few
+# milliseconds, and where they exchange gradients, who is early waits for who is late.
+APART_WARNING = 0.05
+APART_SEVERE = 0.25
 
 # Time in which a GPU's clock was held down, or CPU time that a quota withheld. Under a hundredth it cannot show in a
 # throughput.

@@ -1,4 +1,8 @@
-"""A device that takes the time it is told to, on a clock that moves only with its steps."""
+"""A device that takes the time it is told to, on a clock that moves only with its steps.
+
+Ranks begin a round together, as the order to all of them comes when the last is ready: between rounds the clock of a
+rank that was done sooner goes on to when the slowest was done.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +15,37 @@ from gpubench.spec.case import Case, Place
 
 BEHAVIOUR: dict[str, Any] = json.loads(os.environ.get("GPUBENCH_FAKE", "{}"))
 REAL_TIME: bool = BEHAVIOUR.get("real_time", False)
-_now_ns = time.monotonic_ns()
+_gang_ns: int | None = None  # when the slowest rank has done all that it was told to
+_now_ns = 0
+_worked_ns = 0
+_busy_cores = 1
+_is_over = False  # the round: the next time that is read is that of its end
 
 
 def monotonic_ns() -> int:
-    """The worker's clock: it starts with the node's and then moves by whole steps only."""
-    return time.monotonic_ns() if REAL_TIME else _now_ns
+    """The worker's clock: it begins with the node's at the first order and then moves by whole steps only."""
+    global _gang_ns, _now_ns, _is_over
+    if REAL_TIME:
+        return time.monotonic_ns()
+    if _gang_ns is None:
+        _gang_ns = time.monotonic_ns()
+    if not _is_over:
+        _now_ns = _gang_ns
+    _is_over = False
+    return _now_ns
 
 
 def process_seconds() -> float:
     """As if every device kept one core busy."""
-    return _now_ns * _busy_cores / 1e9
+    return _worked_ns * _busy_cores / 1e9
 
 
-_busy_cores = 1
-
-
-def advance(seconds: float) -> None:
-    global _now_ns
+def advance(seconds: float, slowest_seconds: float) -> None:
+    """Take `seconds` for a step that takes the slowest rank of the gang `slowest_seconds`."""
+    global _gang_ns, _now_ns, _worked_ns
     _now_ns += round(seconds * 1e9)
+    _worked_ns += round(seconds * 1e9)
+    _gang_ns = (_gang_ns or 0) + round(slowest_seconds * 1e9)
     if REAL_TIME:
         time.sleep(seconds)
 
@@ -43,7 +59,8 @@ def take(case: Case, place: Place) -> None:
 
 
 def wait(result: object) -> None:
-    pass
+    global _is_over
+    _is_over = True
 
 
 def product_types(step: object, watched: object) -> set[str]:

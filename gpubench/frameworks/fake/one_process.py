@@ -25,7 +25,8 @@ def training(case: Case, place: Place, workload: ModuleType) -> Iterator[Trainin
         if not is_lazy(index):
             updates += 1
         misbehave(place, "step", index)
-        advance(step_seconds(index, place, case))
+        seconds = [step_seconds(index, rank, case) for rank in range(case.n_devices // len(place.devices))]
+        advance(seconds[place.rank], max(seconds))
         losses: list[float] = BEHAVIOUR.get("loss", [2.3, 2.2, 2.1])
         return losses[min(index, len(losses) - 1)]
 
@@ -44,13 +45,13 @@ def is_lazy(index: int) -> bool:
     return lazy is not None and index >= lazy["after_steps"]
 
 
-def step_seconds(index: int, place: Place, case: Case) -> float:
+def step_seconds(index: int, rank: int, case: Case) -> float:
     """How long a step takes: known beforehand, so that every figure made of it can be worked out by hand."""
     if is_lazy(index):
         lazy_seconds: float = BEHAVIOUR["lazy"]["step_seconds"]
         return lazy_seconds
     seconds: float = BEHAVIOUR.get("step_seconds", 0.1) + BEHAVIOUR.get("sample_seconds", 0.0) * case.per_device_batch
-    seconds *= BEHAVIOUR.get("per_rank_factor", {}).get(str(place.rank), 1.0)
+    seconds *= BEHAVIOUR.get("per_rank_factor", {}).get(str(rank), 1.0)
     if index < BEHAVIOUR.get("warm_up_steps", 0):
         seconds *= BEHAVIOUR.get("warm_up_factor", 3.0)
     jitter = BEHAVIOUR.get("jitter", [1.0])

@@ -1,0 +1,113 @@
+"""What was sampled against the launch, and against what devices can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpubench.spec.record import DeviceTelemetry, RoundTelemetry, RunRecord
+
+# Of a CPU share's busy time: the kernel counts by ticks, of which a short round has few, and may count back a little.
+CPU_ROUNDING_PERCENT = 10.0
+MEMORY_MARGIN = 1.05  # what a process may hold over the device's memory where the driver pages
+POWER_MARGIN = 1.5  # a mean over a round stays near the limit; readings of it are up to a quarter off
+EXACT = 0.01
+# A counter and the power of some parts differ by a quarter (Yang et al. 2023, arXiv 2312.02741). At each edge of a
+# round a counter may lack one refresh, where its error is not recorded.
+ENERGY_MARGIN = 0.5
+REFRESH_SECONDS = 0.25
+
+
+def devices(record: RunRecord) -> str | None:
+    sampled = [device.id for device in record.telemetry.devices]
+    own = {device.id for device in record.devices}
+    if len(set(sampled)) != len(sampled):
+        return "a device was sampled twice"
+    strangers = [id for id in sampled if id not in own]
+    return f"{', '.join(strangers)} is no device of the launch" if strangers else None
+
+
+def rounds(record: RunRecord) -> str | None:
+    indices = [each.index for each in record.rounds]
+    for device in record.telemetry.devices:
+        found = [each.index for each in device.rounds]
+        if found and found != indices:
+            told = [", ".join(map(str, each[:20])) for each in (found, indices)]
+            return f"{device.id} was sampled in rounds {told[0]}, and the launch had rounds {told[1]}"
+    return None
+
+
+def busy(record: RunRecord) -> str | None:
+    margin = CPU_ROUNDING_PERCENT if record.case.device_kind == "cpu" else 1e-6
+    for device, each in _rounds(record):
+        for percent in (each.utilization_percent, each.steal_percent):
+            if percent is not None and not -margin <= percent <= 100 + margin:
+                return f"{device.id} was {percent:.0f} % busy in round {each.index}"
+    return None
+
+
+def memory(record: RunRecord) -> str | None:
+    if record.case.device_kind == "cpu":
+        most = dict.fromkeys((device.id for device in record.devices), record.machine.memory_bytes)
+    else:
+        most = {device.id: device.memory_bytes for device in record.devices if device.memory_bytes}
+    for device, each in _rounds(record):
+        used, limit = each.memory_used_bytes, most.get(device.id)
+        if used is not None and limit is not None and used > limit:
+            return f"{device.id} used {_gib(used)} of {_gib(limit)} in round {each.index}"
+    peak, largest = record.observed.peak_memory_bytes, max(most.values(), default=None)
+    if peak is not None and largest is not None and peak > MEMORY_MARGIN * largest:
+        return f"a process held {_gib(peak)} of {_gib(largest)}"
+    return None
+
+
+def energy(record: RunRecord) -> str | None:
+    seconds = {each.index: (each.end_ns - each.start_ns) / 1e9 for each in record.rounds}
+    for device, each in _rounds(record):
+        watts, lasted = each.power_watts, seconds.get(each.index)
+        if watts is None or lasted is None:
+            continue
+        expected = watts * lasted
+        for joules, is_exact in (
+            (each.energy_integrated_joules, True),
+            (each.energy_joules, each.energy_source == "integrated power"),
+        ):
+            if joules is None:
+                continue
+            slack = EXACT * expected
+            if not is_exact:
+                error = each.energy_error_joules
+                slack = ENERGY_MARGIN * max(joules, expected) + (REFRESH_SECONDS * watts if error is None else error)
+            if abs(joules - expected) > slack:
+                return f"{device.id} took {joules:.3g} J in round {each.index}, at {watts:.3g} W for {lasted:.3g} s"
+    return None
+
+
+def power(record: RunRecord) -> str | None:
+    system = record.telemetry.system
+    limits = {gpu.id: gpu.power_limit_watts for gpu in system.gpus if gpu.power_limit_watts} if system else {}
+    if not limits:
+        return None
+    for device, each in _rounds(record):
+        limit, watts = limits.get(device.id), each.power_watts
+        if limit is not None and watts is not None and watts > POWER_MARGIN * limit:
+            return f"{device.id} took {watts:.0f} W in round {each.index}, and its limit is {limit:.0f} W"
+    return None
+
+
+def throttled(record: RunRecord) -> str | None:
+    lasted_ns = {each.index: each.end_ns - each.start_ns for each in record.rounds}
+    for device, each in _rounds(record):
+        longest = max(each.throttle_ns.values(), default=0)
+        if longest > 1.1 * lasted_ns.get(each.index, longest) + REFRESH_SECONDS * 1e9:
+            return f"the clock of {device.id} was held down for {longest / 1e9:.3g} s in round {each.index}"
+    return None
+
+
+def _rounds(record: RunRecord) -> Iterator[tuple[DeviceTelemetry, RoundTelemetry]]:
+    for device in record.telemetry.devices:
+        for each in device.rounds:
+            yield device, each
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.3g} GiB"

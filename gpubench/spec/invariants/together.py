@@ -1,0 +1,86 @@
+"""What holds between the records of one run: a session's launches are on one machine, numbered, and each is there once.
+
+The reader asks it of all that it has, of whatever files.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gpubench.spec.record import RunRecord
+
+SENTENCES = (
+    "All launches of a session are of one machine, in one state.",
+    "No launch of a session is there twice, under whatever record id.",
+    "A pair has one baseline and one gang.",
+)
+
+
+def problems(records: Sequence[RunRecord]) -> dict[str, str]:
+    """What is wrong with the launches that ended well, by record id."""
+    sessions: dict[str, list[RunRecord]] = defaultdict(list)
+    for record in records:
+        if record.outcome.status == "ok":
+            sessions[record.run_id].append(record)
+    found: dict[str, str] = {}
+    for launches in sessions.values():
+        _machines(launches, found)
+        _repeated(launches, found)
+        _pairs(launches, found)
+    return found
+
+
+def _machines(launches: Sequence[RunRecord], found: dict[str, str]) -> None:
+    kinds = {hardware(record): record.machine for record in launches}
+    if len(kinds) > 1:
+        one, other = list(kinds)[:2]
+        told = "; ".join(f"{name} {a} and {b}" for name, a, b in zip(_FACTS, one, other, strict=False) if a != b)
+        for record in launches:
+            found[record.record_id] = f"launches of one session are of {len(kinds)} machines: {told or 'other devices'}"
+
+
+_FACTS = ("cpu", "cores", "memory_bytes", "os", "driver", "cuda", "cpu_quota_cores", "cpuset")
+
+
+def hardware(record: RunRecord) -> tuple[Any, ...]:
+    """Of its machine, what a redacted copy of the record has too."""
+    machine = record.machine
+    gpus = tuple((device.name, device.memory_bytes) for device in machine.devices if device.kind == "gpu")
+    return (*(getattr(machine, name) for name in _FACTS), gpus)
+
+
+def _repeated(launches: Sequence[RunRecord], found: dict[str, str]) -> None:
+    for key, what in ((_number, "two launches of one session have one number"), (_begin, "one launch is there twice")):
+        same: dict[Any, list[RunRecord]] = defaultdict(list)
+        for record in launches:
+            same[key(record)].append(record)
+        for several in same.values():
+            if len(several) > 1:
+                for record in several:
+                    found.setdefault(record.record_id, f"{what}: {record.case.id}, launch {record.launch}")
+
+
+def _number(record: RunRecord) -> Any:
+    pair = record.schedule.pair_id if record.schedule else None
+    return record.case, record.machine.name, tuple(device.id for device in record.devices), record.launch, pair
+
+
+def _begin(record: RunRecord) -> Any:
+    """When its first round began; no two begin at the same time on one clock."""
+    if not record.rounds:
+        return record.record_id
+    return record.case, record.machine.name, record.rounds[0].start_ns, record.rounds[0].end_ns
+
+
+def _pairs(launches: Iterable[RunRecord], found: dict[str, str]) -> None:
+    halves: dict[str, list[RunRecord]] = defaultdict(list)
+    for record in launches:
+        if record.schedule and record.schedule.pair_id:
+            halves[record.schedule.pair_id].append(record)
+    for several in halves.values():
+        named = [record.schedule.paired_as for record in several if record.schedule]
+        if len(set(named)) < len(named):
+            for record in several:
+                found.setdefault(record.record_id, f"a pair has {len(named)} halves: {', '.join(map(str, named))}")
