@@ -118,7 +118,7 @@ def make_record(
         launch=launch,
         case=case,
         machine=machine or make_machine(case.device_kind, max(2, case.n_devices)),
-        software={case.framework: "1.2.3", "python": "3.11.0", "source": "0123456789abcdef"},
+        software={case.framework: "1.2.3", "python": "3.11.0", "source": "a1b2c3d4e5f6a7b8"},
         devices=devices,
         observed=Observed(
             world_size=case.n_devices,
