@@ -18,6 +18,7 @@ from pyarrow import parquet
 from gpubench.files import decoding, series
 from gpubench.spec.errors import GpubenchError
 from gpubench.spec.record import DeviceTelemetry, RoundTelemetry, Telemetry
+from tests.fuzz.parquets import lying, parquet_of
 
 
 def device(id: str, values: dict[str, list[float | None]]) -> DeviceTelemetry:
@@ -53,12 +54,6 @@ def test_a_telemetry_without_series_writes_no_file(tmp_path: Path):
 
 def test_series_that_are_in_the_record_are_left_alone(tmp_path: Path):
     assert series.restore(replace(TELEMETRY, series_file="gone.parquet"), tmp_path).devices == TELEMETRY.devices
-
-
-def parquet_of(**columns: object) -> bytes:
-    out = arrow.BufferOutputStream()
-    parquet.write_table(arrow.table(columns), out, compression="zstd")
-    return out.getvalue().to_pybytes()
 
 
 @pytest.mark.parametrize(
@@ -114,25 +109,6 @@ def test_an_id_that_unpacks_to_hundreds_of_megabytes_is_refused_whatever_the_foo
     (tmp_path / "a.parquet").write_bytes(content if is_told else lying(content))
     with pytest.raises(GpubenchError, match="too many to be a launch" if is_told else "more memory"):
         series.restore(Telemetry(series_file="a.parquet"), tmp_path)
-
-
-def lying(content: bytes) -> bytes:
-    """The file with sizes of 100 bytes in its footer, in as many bytes as the true ones."""
-    length = int.from_bytes(content[-8:-4], "little")
-    footer = content[-8 - length : -8]
-    about = parquet.read_metadata(arrow.BufferReader(content)).row_group(0)
-    for size in {about.total_byte_size, *(about.column(i).total_uncompressed_size for i in range(about.num_columns))}:
-        if size > 1 << 16:
-            footer = footer.replace(varint(2 * size), varint(200, len(varint(2 * size))))
-    lies = content[: -8 - length] + footer + content[-8:]
-    assert parquet.read_metadata(arrow.BufferReader(lies)).row_group(0).column(0).total_uncompressed_size == 100
-    return lies
-
-
-def varint(number: int, length: int = 1) -> bytes:
-    """As Thrift writes it: seven bits a byte, padded with bytes that add nothing."""
-    digits = [number >> 7 * place & 127 for place in range(max(length, -(-number.bit_length() // 7)))]
-    return bytes([*(digit | 128 for digit in digits[:-1]), digits[-1]])
 
 
 def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_is_read(tmp_path, monkeypatch):

@@ -78,6 +78,8 @@ def pack(run: store.Run, output: Path, redact: bool = True) -> Bundle:
             raise UsageError(f"{run.path} is too large to be packed: over {sealed.LARGEST_CONTENT >> 20} MiB.")
     members[f"{name}.jsonl"] = bytes(journal)
     members |= _verifications(run, software, redactor)
+    if len(members) >= sealed.MOST_MEMBERS:  # with the manifest
+        raise UsageError(f"{run.path} is too large to be packed: over {sealed.MOST_MEMBERS} files.")
     manifest = {
         "format": FORMAT,
         "made_by": f"gpubench {__version__}",

@@ -21,8 +21,9 @@ from gpubench.files.untrusted import inert, read_bytes
 from gpubench.spec.errors import UsageError
 
 LARGEST_FILE = 128 << 20
-LARGEST_CONTENT = 512 << 20  # of all members together, unpacked
-MOST_MEMBERS = 10_000  # a launch may have a file of its own for its series
+LARGEST_CONTENT = 256 << 20  # of all members together, unpacked: 10,000 launches take 143 MiB, and their series
+MOST_MEMBERS = 20_000  # a launch may have a file of its own for its series
+LARGEST_MANIFEST = 8 << 20
 SUFFIXES = (".jsonl", ".parquet", ".json")
 _MANIFEST = "manifest.json"
 _SEAL = b"gpubench bundle, sha256 of all before: "
@@ -42,16 +43,16 @@ def sealed(manifest: Mapping[str, Any], members: Mapping[str, bytes]) -> bytes:
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, bytes], bytes]:
     """Manifest, members, and the file's content. UsageError, naming what is wrong, where anything is."""
-    content = _content(path)
+    content, name = _content(path), inert(str(path))
     if len(content) < _COMMENT_LENGTH + _END_LENGTH or not content[-_COMMENT_LENGTH:].startswith(_SEAL):
         is_zip = content.startswith(b"PK")
-        raise UsageError(f"{path} is {'cut off, or ' if is_zip else ''}not a bundle: it has no seal at its end.")
+        raise UsageError(f"{name} is {'cut off, or ' if is_zip else ''}not a bundle: it has no seal at its end.")
     try:
         manifest, members = _opened(content)
     except _DAMAGE as error:
-        raise UsageError(f"{path} is damaged: {error or type(error).__name__}.") from None
+        raise UsageError(f"{name} is damaged: {inert(str(error)) or type(error).__name__}.") from None
     if content[-64:] != hashlib.sha256(content[:-64]).hexdigest().encode():
-        raise UsageError(f"{path} was changed outside its members: the seal does not fit.")
+        raise UsageError(f"{name} was changed outside its members: the seal does not fit.")
     return manifest, members, content
 
 
@@ -85,7 +86,7 @@ def _opened(content: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
         names = archive.namelist()
         if len(set(names)) != len(names) or _MANIFEST not in names:
             raise ValueError("its members are not those of a bundle")
-        manifest = _checked(json.loads(_member(archive, _MANIFEST, 8 << 20)))
+        manifest = _checked(json.loads(_member(archive, _MANIFEST, LARGEST_MANIFEST)))
         if set(names) != {_MANIFEST, *manifest["members"]}:
             odd = set(names) ^ {_MANIFEST, *manifest["members"]}
             raise ValueError(f"manifest and members disagree about {', '.join(sorted(map(ascii, odd))[:5])}")
@@ -120,14 +121,16 @@ def _checked(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     """At most `most` bytes are unpacked, whatever the headers promise."""
+    about = archive.getinfo(name)
+    if about.file_size > most:  # beyond which zipfile reads nothing
+        raise ValueError(f"{name} is larger than it may be")
+    if about.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # zipfile unpacks the others at once
+        raise ValueError(f"{name} is packed in a way that bundles are not")
     try:
         with archive.open(name) as file:
-            content = file.read(most + 1)
+            return file.read(most)
     except _DAMAGE as error:
         raise ValueError(f"{name} cannot be unpacked ({error})") from None
-    if len(content) > most:
-        raise ValueError(f"{name} is larger than it may be")
-    return content
 
 
 def _content(path: Path) -> bytes:

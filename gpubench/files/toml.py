@@ -19,7 +19,7 @@ from typing import Any
 from gpubench.files.untrusted import inert, read_bytes
 from gpubench.spec.errors import UsageError
 
-LARGEST_FILE = 256 << 10  # the prices of a thousand machines
+LARGEST_FILE = 64 << 10  # the prices of 200 machines; keys of so many parts that they fill the memory need more
 DEEPEST = 8  # tables in tables; ours have two
 LARGEST_INTEGER = 2**63 - 1  # TOML's own
 _OTHER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # UTF-32's begins with one of these
@@ -46,7 +46,9 @@ def read_toml(path: Path, parse_float: Callable[[str], Any] = float) -> dict[str
         raise UsageError(f"{name}, line {line} is not in UTF-8: save the file as UTF-8.") from error
     except RecursionError as error:
         raise UsageError(f"{name} is not TOML that can be read: it is nested too deeply.") from error
-    except (ValueError, ArithmeticError) as error:  # a number of thousands of digits is none of tomllib's own errors
+    except ArithmeticError as error:
+        raise UsageError(f"{name} is not TOML that can be read: a number in it has too large an exponent.") from error
+    except ValueError as error:  # a number of thousands of digits is none of tomllib's own errors
         raise UsageError(f"{name} is not TOML: {inert(str(error))}.") from error
     for where, problem in _problems(found):
         raise UsageError(f"{name}: {inert(where)[:100]} {problem}.")

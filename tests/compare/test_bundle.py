@@ -145,8 +145,8 @@ def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):
 
 
 def test_too_many_members_are_refused_before_they_are_listed(tmp_path):
-    with pytest.raises(UsageError, match="over 10000 members"):
-        reading(tmp_path, sealed({f"{i}.jsonl": b"" for i in range(10_001)}))
+    with pytest.raises(UsageError, match="over 20000 members"):
+        reading(tmp_path, sealed({f"{i}.jsonl": b"" for i in range(20_001)}))
 
 
 def test_a_member_that_the_manifest_does_not_know_is_named(tmp_path, packed):
