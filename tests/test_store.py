@@ -386,7 +386,7 @@ def wide(path):
         (loop, "Too many levels of symbolic links"),
         (unreadable, "Cannot read"),
         (enormous, "is larger than 2048 MiB"),
-        (one_endless_line, "longer than 64 MiB"),
+        (one_endless_line, "longer than 32 MiB"),
         (empty, "cut off before its first launch had ended"),
         (packed, "holds no readable record"),
         (wide, "holds no readable record"),

@@ -13,7 +13,7 @@ from gpubench.harness import machine as machines
 from gpubench.harness import registry
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.runner import Timing
-from gpubench.harness.settings import check, from_toml
+from gpubench.harness.settings import MOST_DEVICE_ROUNDS, check, from_toml
 from gpubench.spec.case import Case, Device, Scaling
 from gpubench.spec.errors import NothingToRunError, UsageError, nearest
 from gpubench.spec.framework import Framework, Strategy
@@ -142,6 +142,12 @@ def cases(plan: Plan, machine: Machine, interpreters: Interpreters, strict_devic
         why = machines.lacking(kind, counts[-1], machine).partition(": ")[2]
         told = f"this machine has {most} {what}{f' ({why})' if why else ''}"
         raise UsageError(f"--devices {counts[-1]}: {told}; ask for 1 to {most}.")
+    if plan.rounds * counts[-1] > MOST_DEVICE_ROUNDS:
+        raise UsageError(
+            f"{plan.rounds:,} rounds on {counts[-1]} device{'s' if counts[-1] > 1 else ''} are more than one record "
+            f"holds: rounds times devices may be {MOST_DEVICE_ROUNDS:,} at most. "
+            "Ask for fewer rounds, and more launches."
+        )
     found = machines.devices(kind, min(counts[-1], most), machine)
     workloads = [registry.workload(name) for name in dict.fromkeys(plan.workloads or SUITE_WORKLOADS[plan.suite][kind])]
     precisions = dict.fromkeys(plan.precision)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PRECISIONS = ("fp32", "tf32", "bf16")
 SCALINGS = ("weak", "strong")
 LARGEST_BATCH = 10**9
+MOST_DEVICE_ROUNDS = 20_000  # of a launch: each leaves up to 1.3 KB in its record, which has 32 MiB at most
 LARGEST_COUNT = 1_000_000  # of devices
 
 
@@ -125,7 +126,7 @@ def check(plan: Plan) -> None:
         ("devices", plan.devices, 1, LARGEST_COUNT),
         ("per_device_batch", batches, 1, LARGEST_BATCH),
         ("launches", (plan.launches,), 1, 10_000),
-        ("rounds", (plan.rounds,), 1, 100_000),
+        ("rounds", (plan.rounds,), 1, MOST_DEVICE_ROUNDS),
         ("seed", (plan.seed,), 0, 2**31 - 1),  # what every framework takes
     ):
         for number in values:

@@ -119,6 +119,7 @@ def test_asking_for_a_strategy_brings_its_baseline():
         ({"per_device_batch": (16, -1)}, "per_device_batch must be 1 to 1,000,000,000; got -1"),
         ({"round_seconds": 0.0}, "round_seconds must be over 0"),
         ({"device_kind": "tpu"}, "no device kind 'tpu'"),
+        ({"rounds": 15_000, "devices": (1, 2)}, "15,000 rounds on 2 devices are more than one record holds"),
         ({"device_kind": "gpu"}, "No GPU was found: no library"),
     ],
 )

@@ -65,7 +65,7 @@ def test_the_page_has_the_limits_of_the_search_and_of_quiet():
         ("launches = 'three'", "launches must be a whole number; got 'three'"),
         ("launches = 2.0", "launches must be a whole number; got 2.0"),
         ("launches = -1", "launches must be 1 to 10,000; got -1"),
-        ("rounds = 0", "rounds must be 1 to 100,000; got 0"),
+        ("rounds = 0", "rounds must be 1 to 20,000; got 0"),
         ("seed = -1", "seed must be 0 to 2,147,483,647; got -1"),
         ("devices = []", "devices must be a whole number or a list of them; got []"),
         ("devices = [1, 'two']", "devices must be a whole number or a list of them"),

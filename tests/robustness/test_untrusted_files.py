@@ -60,11 +60,11 @@ def zeros(path):
 def enormous_series(path):
     record = json.loads(honest_lines()[20])
     record["telemetry"]["devices"][0]["time_ns"] = "HERE"
-    path.write_text(json.dumps(record).replace('"HERE"', "[" + "0," * 25_000_000 + "0]") + "\n")
+    path.write_text(json.dumps(record).replace('"HERE"', "[" + "0," * 5_000_000 + "0]") + "\n")
 
 
 def deep(path):
-    path.write_text('{"schema": 1, "case": ' + "[" * (32 << 20))
+    path.write_text('{"schema": 1, "case": ' + "[" * (16 << 20))
 
 
 def long_name(path):
