@@ -259,13 +259,15 @@ def _given(option: Any) -> dict[str, Any]:
 
 def _see_that_pytest_can(settings: Mapping[str, Any]) -> None:
     """UsageError naming what the user has set and only `gpubench run` can honour; a suite's own values are not."""
+    from gpubench.harness.settings import in_toml
+
     asked = {
         "per_device_batch": isinstance(settings.get("per_device_batch"), str),
         "paired": settings.get("paired", "no") != "no",
         "until": "until" in settings,
         "budget_seconds": "budget_seconds" in settings,
     }
-    refused = [f"{name} = {settings[name]!r}" for name, wanted in asked.items() if wanted]
+    refused = [f"{name} = {in_toml(settings[name])}" for name, wanted in asked.items() if wanted]
     if refused:
         raise UsageError(
             f"pytest measures one case after the other and cannot honour {', '.join(refused)}: use `gpubench run`, "

@@ -7,24 +7,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from gpubench import forecast
+from gpubench.analysis import precision
+from gpubench.analysis.stats import FEWEST_TO_STOP
 from gpubench.files.store import Journal
 from gpubench.harness import quiet
-from gpubench.harness.plan import Cases, Plan, Runnable, baseline_of
+from gpubench.harness.plan import Cases, Plan, Runnable, arranged, baseline_of
 from gpubench.harness.schedule import missing, missing_pairs
 from gpubench.harness.session import Session
 from gpubench.progress import LineProgress
 from gpubench.spec.record import RunRecord, Schedule
-
-MOST_LAUNCHES = 100  # of a case, however wide its interval still is
-FEWEST_FOR_AN_INTERVAL = 3
+from gpubench.spec.until import Until
 
 
 @dataclass
 class Campaign:
     """Runs a plan's cases launch by launch, each on the disk before the next one starts.
 
-    `unresolved` names, among records, the case ids whose interval is wider than the plan's `until`; `noisy` those
-    whose launches differ so much that they are worth measuring in pairs. Both look at the records only.
+    `unresolved` names, among records, the case ids that the plan's `until` asks more launches of, from `fewest` on.
     """
 
     session: Session
@@ -32,8 +32,8 @@ class Campaign:
     plan: Plan
     journal: Journal
     progress: LineProgress
-    unresolved: Callable[[Sequence[RunRecord], float], set[str]]
-    noisy: Callable[[Sequence[RunRecord]], set[str]]
+    unresolved: Callable[[Sequence[RunRecord], Until], set[str]] = precision.unresolved
+    fewest: int = FEWEST_TO_STOP
 
     def __post_init__(self) -> None:
         self.records: list[RunRecord] = []
@@ -42,25 +42,49 @@ class Campaign:
         self._launch_seconds: list[float] = []
 
     def run(self, earlier: Iterable[RunRecord] = ()) -> list[RunRecord]:
-        """The plan's launches, then pairs, then as many more as `until` asks for; `earlier` ones are not run again."""
+        """All launches that the plan asks for, or as many as `until` takes; `earlier` ones are not run again."""
         self.records = list(earlier)
         known = {record.case for record in self.records if record.outcome.status == "skipped"}
         for skipped in self.cases.skipped:
             if skipped.case not in known:
                 self._keep(self.session.skip(skipped))
-        alone, paired = self.cases.runnable, []
-        if self.plan.paired == "yes":
-            paired = [one for one in alone if self._baseline_of(one)]
-            alone = [one for one in alone if one not in paired]
-        self._launches(missing(alone, self.plan.launches, self.plan.seed, self.records))
-        if self.plan.paired == "auto":
-            paired = self._worth_pairing(alone)
-        self._pairs(paired)
+        alone, paired = arranged(self.cases, self.plan)
         if self.plan.until is not None:
             self._until(self.plan.until, alone, paired)
+        else:
+            self._launches(missing(alone, self.plan.launches, self.plan.seed, self.records))
+            if self.plan.paired == "auto":
+                paired = self._worth_pairing(alone)
+            self._pairs(paired, range(1, self.plan.launches + 1))
         if self.left_out:
             self.progress.note(f"The budget is spent: {self.left_out} launches were not run; --resume runs them.")
         return self.records
+
+    def _until(self, until: Until, alone: Sequence[Runnable], paired: Sequence[Runnable]) -> None:
+        """A launch or a pair of every case that is not resolved yet, block by block.
+
+        The rule is fixed beforehand and looks at the widths alone, never at which side of anything a figure lies.
+        """
+        fewest = max(self.plan.launches, self.fewest)
+        wanted = {one.case.id for one in (*alone, *paired)}
+        block = forecast.block_of(self.plan, self.cases)
+        assert block is not None
+        for number in range(1, max(fewest, precision.MOST_LAUNCHES) + 1):
+            baselines = {b.case.id for one in alone if one.case.id in wanted and (b := self._baseline_of(one))}
+            again = [one for one in alone if one.case.id in wanted | baselines]
+            todo = [each for each in missing(again, number, self.plan.seed, self.records) if each[1] == number]
+            began, done = time.monotonic(), len(self.records)
+            self._launches(todo)
+            self._pairs([one for one in paired if one.case.id in wanted], [number])
+            if self.left_out:
+                return
+            if number >= fewest:
+                wanted = self.unresolved(self.records, until)
+                if not wanted:
+                    return
+            if len(self.records) > done:
+                seconds = time.monotonic() - began
+                self.progress.forecast(forecast.after(block, self.records, wanted, number, fewest, seconds))
 
     def _launches(self, todo: Sequence[tuple[Runnable, int]]) -> None:
         self.progress.expect(len(todo))
@@ -76,7 +100,7 @@ class Campaign:
 
     def _worth_pairing(self, alone: Sequence[Runnable]) -> list[Runnable]:
         """The gangs whose launches differ much, and those that an earlier part of this run has begun to pair."""
-        noisy = self.noisy(self.records)
+        noisy = precision.noisy(self.records)
         begun = {r.case for r in self.records if r.schedule and r.schedule.paired_as == "gang"}
         gangs = [one for one in alone if self._baseline_of(one)]
         new = [one for one in gangs if one.case not in begun and one.case.id in noisy and self._both_fit(one)]
@@ -84,8 +108,8 @@ class Campaign:
             self.progress.note("The launches differ much; measuring again in pairs, baseline and gang in turns.")
         return [one for one in gangs if one.case in begun or one in new]
 
-    def _pairs(self, paired: Sequence[Runnable]) -> None:
-        todo = missing_pairs(paired, range(1, self.plan.launches + 1), self.records)
+    def _pairs(self, paired: Sequence[Runnable], numbers: Iterable[int]) -> None:
+        todo = missing_pairs(paired, numbers, self.records)
         self.progress.expect(len(todo))
         for runnable, number in todo:
             self._pair(runnable, number)
@@ -102,28 +126,6 @@ class Campaign:
             self._keep(record)
         self._launch_seconds.append(time.monotonic() - began)
         self.progress.finished(records[1])
-
-    def _until(self, target: float, alone: Sequence[Runnable], paired: Sequence[Runnable]) -> None:
-        """Add launches, a block at a time, to the cases that are not resolved yet and to their baselines.
-
-        The rule is fixed beforehand and looks at the widths alone, never at which side of anything a figure lies.
-        """
-        for number in range(self.plan.launches + 1, MOST_LAUNCHES + 1):
-            if number <= FEWEST_FOR_AN_INTERVAL:
-                wanted = {one.case.id for one in (*alone, *paired)}
-            else:
-                wanted = self.unresolved(self.records, target)
-            baselines = {b.case.id for one in alone if one.case.id in wanted and (b := self._baseline_of(one))}
-            block = [one for one in alone if one.case.id in wanted | baselines and one not in paired]
-            pairs = [one for one in paired if one.case.id in wanted]
-            if (not block and not pairs) or self._spent():
-                return
-            todo = missing(block, number, self.plan.seed, self.records)
-            self._launches([(one, launch) for one, launch in todo if launch == number])
-            again = missing_pairs(pairs, [number], self.records)
-            self.progress.expect(len(again))
-            for one, launch in again:
-                self._pair(one, launch)
 
     def _baseline_of(self, runnable: Runnable) -> Runnable | None:
         return baseline_of(runnable, self.cases.runnable)
@@ -147,7 +149,8 @@ class Campaign:
             seed=self.plan.seed,
             launches=self.plan.launches,
             position=len(self.records),
-            until=self.plan.until,
+            until=self.plan.until.within if self.plan.until else None,
+            until_of=self.plan.until.of if self.plan.until else None,
             batch_from=batch if isinstance(batch := self.plan.per_device_batch, str) else "asked or default",
         )
         if self.plan.wait_quiet_seconds is None or self.session.sampler is None:

@@ -82,6 +82,10 @@ class LineProgress:
         """A launch waits for something, which `text` says."""
         self._write(text)
 
+    def forecast(self, text: str) -> None:
+        """How long the run will take, as far as it is known by now."""
+        self._write(text)
+
     def _seconds_left(self) -> float | None:
         """As long as the launches so far have taken on average, for each that is to come; None before the first."""
         if not self.done:
@@ -109,6 +113,9 @@ class Quiet(LineProgress):
             self._write(f"{record.case.id}: {_result(record)}{_waited(record)}")
 
     def waiting(self, text: str) -> None:
+        pass
+
+    def forecast(self, text: str) -> None:
         pass
 
 

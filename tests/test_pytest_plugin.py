@@ -249,7 +249,15 @@ def test_a_case_that_cannot_run_now_but_has_a_reference_is_not_passed_over(bench
 
 
 @pytest.mark.parametrize(
-    "line", ["until = 0.01", "budget_seconds = 60.0", 'paired = "yes"', 'paired = "auto"', 'per_device_batch = "auto"']
+    "line",
+    [
+        "until = 0.01",
+        "until = 'throughput=0.01'",
+        "budget_seconds = 60.0",
+        'paired = "yes"',
+        'paired = "auto"',
+        'per_device_batch = "auto"',
+    ],
 )
 def test_a_plans_setting_that_pytest_cannot_honour_is_refused_by_name(bench, pytester, line):
     (pytester.path / "plan.toml").write_text(f"{line}\n")

@@ -134,7 +134,8 @@ def judge(first: Side, side: Side, reference: CaseSummary, other: CaseSummary) -
         lacking = [summary for summary in (reference, other) if summary.samples_per_second is None]
         return replace(pair, reason="; ".join(dict.fromkeys(str(summary.no_number) for summary in lacking)))
     ratio = other.samples_per_second / reference.samples_per_second
-    interval = ratio_interval(other.launches, reference.launches)
+    sequential = other.sequential or reference.sequential
+    interval = ratio_interval(other.launches, reference.launches, sequential)
     kind = kind_of(interval)
     reason = _reason(kind, interval, ratio, reference, other)
     return replace(pair, kind=kind, ratio=ratio, interval=interval, reason=reason)
@@ -152,7 +153,7 @@ def kind_of(interval: Interval | None) -> Kind:
     return "equal" if low <= interval.low and interval.high <= high else "not_resolved"
 
 
-def ratio_interval(above: Sequence[Launch], below: Sequence[Launch]) -> Interval | None:
+def ratio_interval(above: Sequence[Launch], below: Sequence[Launch], sequential: bool = False) -> Interval | None:
     """`stats.ratio_interval`, worked out the same way round whichever side is named first.
 
     A bootstrap draws by position, so launches are put in order, and the sides too; of two sides with the same figures
@@ -160,9 +161,9 @@ def ratio_interval(above: Sequence[Launch], below: Sequence[Launch]) -> Interval
     """
     first, second = _ordered(above), _ordered(below)
     if _key(first) < _key(second):
-        turned = ratio_interval(below, above)
+        turned = ratio_interval(below, above, sequential)
         return turned and Interval(1 / turned.high, 1 / turned.low)
-    found = stats.ratio_interval(first, second)
+    found = stats.ratio_interval(first, second, sequential)
     if found is not None and _key(first) == _key(second):
         return Interval(min(found.low, 1 / found.high), max(found.high, 1 / found.low))
     return found

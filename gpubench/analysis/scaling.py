@@ -121,6 +121,11 @@ class CaseSummary:
         return None if self.samples_per_second is None else self.usage.joules_per_sample
 
     @property
+    def sequential(self) -> bool:
+        """Whether the width of an interval decided how many launches there are."""
+        return any(record.schedule is not None and record.schedule.until is not None for record in self.counted)
+
+    @property
     def is_baseline(self) -> bool:
         return self.case.strategy == "single" and self.case.n_devices == 1
 
@@ -223,7 +228,7 @@ def _measured(records: Sequence[RunRecord], machine_label: str, unlike: Mapping[
     return replace(
         summary,
         samples_per_second=stats.median_rate(launches),
-        samples_per_second_interval=stats.rate_interval(launches),
+        samples_per_second_interval=stats.rate_interval(launches, summary.sequential),
         checks=tuple(beside_a_number(summary.checks, [(r.launch, r.check) for r in set_aside], len(ended_well))),
     )
 
@@ -285,13 +290,13 @@ def _compared(summary: CaseSummary, bases: dict[Series, CaseSummary]) -> CaseSum
         if len(ratios) >= stats.FEWEST_LAUNCHES:
             changes["pair_ratios"] = ratios
             changes["speedup"] = median(ratios)
-            changes["speedup_interval"] = stats.median_interval(ratios)
+            changes["speedup_interval"] = stats.median_interval(ratios, summary.sequential)
         else:
             changes["speedup"] = summary.samples_per_second / baseline.samples_per_second
-            changes["speedup_interval"] = stats.ratio_interval(summary.launches, baseline.launches)
+            changes["speedup_interval"] = stats.ratio_interval(summary.launches, baseline.launches, summary.sequential)
     if own is not None and own is not summary and own.samples_per_second is not None:
         n = summary.case.n_devices
-        interval = stats.ratio_interval(summary.launches, own.launches)
+        interval = stats.ratio_interval(summary.launches, own.launches, summary.sequential)
         changes["own_scaling_efficiency"] = summary.samples_per_second / own.samples_per_second / n
         changes["own_scaling_efficiency_interval"] = interval and interval.scaled(1 / n)
     return replace(summary, baseline=baseline, **changes)  # type: ignore[arg-type]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpubench.analysis.precision import half_width
+from gpubench.analysis.precision import concerned, half_width, met
 from gpubench.analysis.scaling import CaseSummary
 from gpubench.spec.case import Case
+from gpubench.spec.until import Until
 
 
 @dataclass(frozen=True)
@@ -18,8 +19,8 @@ class Shortfall:
     unresolved: tuple[str, ...] = ()
 
 
-def shortfall(wanted: Iterable[Case], summaries: Sequence[CaseSummary], until: float | None = None) -> Shortfall:
-    """What is missing of the cases that were to be measured; `until` is the half-width that intervals were to reach."""
+def shortfall(wanted: Iterable[Case], summaries: Sequence[CaseSummary], until: Until | None = None) -> Shortfall:
+    """What is missing of the cases that were to be measured; `until` says how narrow intervals were to become."""
     found = {summary.case: summary for summary in summaries}
     failed, unresolved = [], []
     for case in wanted:
@@ -50,9 +51,12 @@ def why_failed(summary: CaseSummary) -> str | None:
     return None
 
 
-def _too_wide(summary: CaseSummary, until: float) -> str | None:
-    width = half_width(summary)
-    if width is not None and width <= until:
+def _too_wide(summary: CaseSummary, until: Until) -> str | None:
+    if met(summary, until) or not concerned(summary, until.of):
         return None
-    reached = "has no interval" if width is None else f"is known to ± {100 * width:.1f} %"
-    return f"{reached}, and was to be known to ± {100 * until:g} %"
+    width = half_width(summary, until.of)
+    if width is None:
+        return f"has no interval of its {until.of}, which was to be known to ± {100 * until.within:g} %"
+    if width <= until.within:  # a narrow interval of few launches is luck as often as not
+        return f"has too few launches for its {until.of} to count as known to ± {100 * until.within:g} %"
+    return f"has its {until.of} known to ± {100 * width:.1f} %, and it was to be known to ± {100 * until.within:g} %"

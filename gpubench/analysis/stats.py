@@ -17,6 +17,11 @@ from scipy.special import stdtrit
 
 CONFIDENCE = 0.95
 POWER = 0.80  # how often a measurement with the launches needed should settle the question
+# A run that goes on until its interval is narrow ends early where the spread happens to come out small, so that such
+# intervals hold the truth more rarely than they say (Starr 1966, Annals of Mathematical Statistics 37). With this
+# quantile and at least so many launches they hold it in 93 to 97 % of runs, as simulated in test_stopping.py.
+SEQUENTIAL_QUANTILE = 0.965
+FEWEST_TO_STOP = 4
 FEWEST_LAUNCHES = 3  # for any interval
 BOOTSTRAP_LAUNCHES = 10  # from here on a bootstrap of medians covers as it should
 _RESAMPLES = 2000
@@ -58,48 +63,69 @@ def median_rate(launches: Sequence[Launch]) -> float:
     return float(median(launch.samples_per_second for launch in launches))
 
 
-def rate_interval(launches: Sequence[Launch]) -> Interval | None:
+def rate_interval(launches: Sequence[Launch], sequential: bool = False) -> Interval | None:
     """Of the throughput, in samples per second."""
-    return median_interval([launch.samples_per_second for launch in launches])
+    return median_interval([launch.samples_per_second for launch in launches], sequential)
 
 
-def median_interval(values: Sequence[float]) -> Interval | None:
+def median_interval(values: Sequence[float], sequential: bool = False) -> Interval | None:
     """Of the median of one figure a launch: Student's t on logs, or from 10 launches a bootstrap of the median.
 
-    None under 3 launches.
+    `sequential` says that launches were added until an interval was narrow: it is then Student's t, a little wider,
+    at any number. None under 3 launches.
     """
     if len(values) < FEWEST_LAUNCHES:
         return None
+    if sequential:
+        low, high = sequential_interval(values)
+        return Interval(float(low), float(high))
     interval = t_log_interval if len(values) < BOOTSTRAP_LAUNCHES else bootstrap_median_interval
     return _around(median(values), interval(values))
 
 
-def ratio_interval(above: Sequence[Launch], below: Sequence[Launch]) -> Interval | None:
+def ratio_interval(above: Sequence[Launch], below: Sequence[Launch], sequential: bool = False) -> Interval | None:
     """Of throughput `above` over throughput `below`: Welch's t on logs, or from 10 launches a bootstrap.
 
-    None under 3 launches on either side.
+    `sequential` as of `median_interval`. None under 3 launches on either side.
     """
     fewest = min(len(above), len(below))
     if fewest < FEWEST_LAUNCHES:
         return None
-    rates = [[launch.samples_per_second for launch in launches] for launches in (above, below)]
+    a, b = ([launch.samples_per_second for launch in launches] for launches in (above, below))
+    figure = median_rate(above) / median_rate(below)
+    if sequential:
+        return _around(figure, welch_log_ratio_interval(a, b, SEQUENTIAL_QUANTILE))
     interval = welch_log_ratio_interval if fewest < BOOTSTRAP_LAUNCHES else bootstrap_median_ratio_interval
-    return _around(median_rate(above) / median_rate(below), interval(*rates))
+    return _around(figure, interval(a, b))
 
 
-def t_log_interval(values: ArrayLike) -> tuple[Floats, Floats]:
+def sequential_interval(values: ArrayLike) -> tuple[Floats, Floats]:
+    """Student's t on logs over the last axis, widened where it does not hold the median, at `SEQUENTIAL_QUANTILE`."""
+    low, high = t_log_interval(values, SEQUENTIAL_QUANTILE)
+    middle = np.median(np.asarray(values, dtype=float), axis=-1)
+    return np.minimum(low, middle), np.maximum(high, middle)
+
+
+def half_width_at(spread: float, launches: int) -> float:
+    """Half the width that a sequential interval of so many launches has, on logs, at such a standard deviation."""
+    return float(_t(launches - 1, SEQUENTIAL_QUANTILE)) * spread / math.sqrt(launches)
+
+
+def t_log_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
     """Student's t interval of the geometric mean, over the last axis: exp(m ± t(k-1) s/sqrt(k)), m and s of the logs.
 
     On logs because noise in a rate multiplies, and because an interval of a rate then never reaches below 0.
     """
     logs = np.log(np.asarray(values, dtype=float))
     k = logs.shape[-1]
-    half = _t(k - 1) * logs.std(axis=-1, ddof=1) / math.sqrt(k)
+    half = _t(k - 1, confidence) * logs.std(axis=-1, ddof=1) / math.sqrt(k)
     mean = logs.mean(axis=-1)
     return np.exp(mean - half), np.exp(mean + half)
 
 
-def welch_log_ratio_interval(above: ArrayLike, below: ArrayLike) -> tuple[Floats, Floats]:
+def welch_log_ratio_interval(
+    above: ArrayLike, below: ArrayLike, confidence: float = CONFIDENCE
+) -> tuple[Floats, Floats]:
     """Welch's interval of the ratio of two geometric means, over the last axis, variances not taken as equal.
 
     Welch 1947 (Biometrika 34) with the degrees of freedom of Satterthwaite 1946 (Biometrics Bulletin 2), on logs, where
@@ -111,7 +137,7 @@ def welch_log_ratio_interval(above: ArrayLike, below: ArrayLike) -> tuple[Floats
     var = var_a + var_b
     spread = var_a**2 / (k_a - 1) + var_b**2 / (k_b - 1)
     freedom = np.divide(var**2, spread, out=np.full_like(var, k_a + k_b - 2), where=spread > 0)
-    half = _t(freedom) * np.sqrt(var)
+    half = _t(freedom, confidence) * np.sqrt(var)
     difference = a.mean(axis=-1) - b.mean(axis=-1)
     return np.exp(difference - half), np.exp(difference + half)
 
@@ -199,7 +225,7 @@ def _around(figure: float, bounds: tuple[Floats, Floats]) -> Interval:
     return Interval(min(float(bounds[0]), figure), max(float(bounds[1]), figure))
 
 
-def _t(freedom: ArrayLike) -> Floats:
+def _t(freedom: ArrayLike, confidence: float = CONFIDENCE) -> Floats:
     """Student's t quantile of the two-sided confidence."""
-    quantile: Floats = stdtrit(freedom, (1 + CONFIDENCE) / 2)
+    quantile: Floats = stdtrit(freedom, (1 + confidence) / 2)
     return quantile

@@ -19,7 +19,7 @@ import click
 from gpubench import __version__
 from gpubench.cli import commands_on_files, streams
 from gpubench.cli.commands_on_files import COLUMNS, RESULTS
-from gpubench.cli.options import batch, counts, duration, inches, percent, words
+from gpubench.cli.options import batch, counts, duration, inches, until, words
 from gpubench.spec.errors import EXIT_CODES, GpubenchError, UsageError
 
 if TYPE_CHECKING:
@@ -192,7 +192,13 @@ def setup(frameworks: tuple[str, ...], device_kind: str) -> None:
     callback=lambda ctx, parameter, value: {None: None, True: "yes", False: "no"}[value],
     help="Alternate the rounds of gang and baseline.  [default: where launches differ much]",
 )
-@click.option("--until", callback=percent, metavar="PERCENT", help="Add launches until intervals are ± this, e.g. 1%.")
+@click.option(
+    "--until",
+    callback=until,
+    metavar="PERCENT",
+    help="Measure in pairs until each scaling efficiency is known to ± this, e.g. 2%. throughput=2%: until each "
+    "throughput is.",
+)
 @click.option(
     "--budget", "budget_seconds", callback=duration, metavar="TIME", help="Start nothing behind it, e.g. 20m."
 )
@@ -226,6 +232,7 @@ def run(
     Example:
       gpubench run --workloads resnet20 --frameworks torch --devices 1,2 --save first
     """
+    from gpubench import forecast
     from gpubench.analysis.scaling import summarize_runs
     from gpubench.cli import dry_run as dry
     from gpubench.cli import ending, running
@@ -250,8 +257,11 @@ def run(
         running.see_that_it_fits(begun, cases, wanted)
     elif line := machine.fallback(asked.device_kind, this):
         streams.tell(line)
+    if cases.runnable:
+        cases = plan.asked_for(cases, wanted)
+    told = forecast.before(wanted, cases, this, results) if cases.runnable else None
     if dry_run:
-        click.echo(dry.as_text(cases, wanted, this, begun.records if begun is not None else ()))
+        click.echo(dry.as_text(cases, wanted, this, begun.records if begun is not None else (), told))
         if not cases.runnable:
             running.nothing_to_run(cases)
         return
@@ -265,7 +275,7 @@ def run(
             signal.signal(signum, _interrupt)
     journal = Journal.reopen(begun.path) if begun else Journal.create(results, machine_folder(), name or "run")
     journal.keep_plan(to_toml(replace(wanted, budget_seconds=None)))  # a budget is that of one command
-    records, measured = running.launches(cases, wanted, this, journal, quiet, journal.records)
+    records, measured = running.launches(cases, wanted, this, journal, quiet, journal.records, told)
     run_ = _as_run(journal, records)
     with ending.however_it_is_shown(journal.path):
         _show([run_], as_json=False)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from gpubench.spec.errors import UsageError
+from gpubench.spec.until import QUANTITIES, Until, quantity
 
 if TYPE_CHECKING:
     import click
@@ -27,12 +28,18 @@ LONGEST_NUMBER = 15  # characters; a longer one is a slip, and may not even be f
 
 def read_percent(option: str, text: str) -> float:
     """'3%' or '3 %' as 0.03: a fraction from 0 to under 1."""
-    number, unit = _quantity(text, "%")
-    if number is not None and not unit:
-        raise UsageError(f"{option} {text.strip()} lacks its unit: write {option} {text.strip()}%.")
-    if number is None or number >= 100:
-        raise UsageError(f"{option} takes a percentage from 0% to under 100%, such as 1%; got {text!r}.")
-    return number / 100
+    return _percent(option, text, text)
+
+
+def read_until(option: str, text: str) -> Until:
+    """'2%' and 'efficiency=2%', or 'throughput=2%'."""
+    what, named, percent = text.rpartition("=")
+    try:
+        of = quantity(what.strip()) if named else "efficiency"
+    except ValueError:
+        ways = " or ".join(f"{option} {each}=1%" for each in QUANTITIES)
+        raise UsageError(f"{option} narrows efficiency or throughput: write {ways}; got {text!r}.") from None
+    return Until(_percent(option, text, percent), of)
 
 
 def read_seconds(option: str, text: str) -> float:
@@ -87,6 +94,16 @@ def read_batch(option: str, text: str) -> tuple[int, ...] | Literal["auto", "kne
     return tuple(dict.fromkeys(map(int, words)))
 
 
+def _percent(option: str, text: str, percent: str) -> float:
+    """`percent`, the end of `text` or all of it, as a fraction."""
+    number, unit = _quantity(percent, "%")
+    if number is not None and not unit:
+        raise UsageError(f"{option} {text.strip()} lacks its unit: write {option} {text.strip()}%.")
+    if number is None or number >= 100:
+        raise UsageError(f"{option} takes a percentage from 0% to under 100%, such as 1%; got {text!r}.")
+    return number / 100
+
+
 def _quantity(text: str, units: str) -> tuple[float | None, str]:
     """The number and the unit of a text, '' where it has none; None where it is no quantity."""
     match = re.fullmatch(f"{NUMBER} ?([{units}]?)", text.strip())
@@ -109,6 +126,7 @@ def _callback(
 NO_WORDS: tuple[str, ...] = ()
 NO_COUNTS: tuple[int, ...] = ()
 percent = _callback(read_percent)
+until = _callback(read_until)
 duration = _callback(read_seconds)
 inches = _callback(read_inches)
 words = _callback(read_words, NO_WORDS)

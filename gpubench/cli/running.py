@@ -92,11 +92,19 @@ def _known_by(case: Case, any_batch: bool) -> Case:
 
 
 def launches(
-    cases: Cases, wanted: Plan, this: Machine, journal: Journal, quiet: bool, earlier: list[RunRecord]
+    cases: Cases,
+    wanted: Plan,
+    this: Machine,
+    journal: Journal,
+    quiet: bool,
+    earlier: list[RunRecord],
+    forecast: str | None = None,
 ) -> tuple[list[RunRecord], Cases]:
-    """Run what is missing. Returns the records of the whole run, and the cases at the batch that they have."""
+    """Run what is missing. Returns the records of the whole run, and the cases at the batch that they have.
+
+    `forecast` has the words on how long it will take, as far as that is known before.
+    """
     from gpubench.analysis.checks import doubts
-    from gpubench.analysis.precision import noisy, unresolved
     from gpubench.campaign import Campaign
     from gpubench.harness.session import Session
     from gpubench.progress import LineProgress, LiveProgress, Quiet, for_terminal
@@ -105,10 +113,12 @@ def launches(
     with Session(this, cases, wanted.timing, progress, doubts, logs=journal.log_folder()) as session, progress:
         if isinstance(progress, LiveProgress) and session.sampler is not None:
             progress.readings = session.sampler.latest
+        if forecast is not None:
+            progress.forecast(forecast)
         if isinstance(wanted.per_device_batch, str):
             for_knee = wanted.per_device_batch == "knee"
             cases = _with_found_batches(session, cases, for_knee, earlier, journal.trials(), progress.note)
-        return Campaign(session, cases, wanted, journal, progress, unresolved, noisy).run(earlier), cases
+        return Campaign(session, cases, wanted, journal, progress).run(earlier), cases
 
 
 def _with_found_batches(

@@ -51,14 +51,17 @@ def _agrees(key: str, was: Any, now: Any) -> bool:
     if key == "launches":
         return bool(now >= was)
     if key == "until":
-        return was is None or bool(now <= was)
+        return was is None or bool(now.of == was.of and now.within <= was.within)
     if key in (*ANEW, "python"):
         return True
     return set(was) == set(now) if isinstance(was, tuple) and isinstance(now, tuple) else bool(was == now)
 
 
 def _contradiction(name: str, key: str, was: Any, now: Any) -> UsageError:
-    more = {"launches": " It can only get more of them.", "until": " It can only get narrower."}.get(key, "")
+    more = {
+        "launches": " It can only get more of them.",
+        "until": " It can only get narrower, of the same figure.",
+    }.get(key, "")
     return UsageError(
         f"{name} was started with {key} {shown(was)}, and {shown(now)} contradicts that.{more} "
         f"Leave it out, or start a new run."

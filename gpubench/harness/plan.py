@@ -18,6 +18,7 @@ from gpubench.spec.case import Case, Device, Scaling
 from gpubench.spec.errors import NothingToRunError, UsageError, nearest
 from gpubench.spec.framework import Framework, Strategy
 from gpubench.spec.record import Machine
+from gpubench.spec.until import Until
 from gpubench.spec.workload import Workload
 
 
@@ -27,10 +28,10 @@ class Plan:
 
     Empty means all there is; for `workloads` the suite's own, for `devices` 1, 2, 4, … up to all. Each number in
     `per_device_batch` makes a series of its own; empty means the workload's default, `auto` the largest that fits,
-    `knee` the smallest that is nearly as fast as any. `until` is the half-width that intervals are to reach, as a
-    fraction of the figure: launches are added until they do. `paired` alternates the rounds of a gang and of its
-    baseline; `auto` does so where launches differ much. `python` has words NAME=PATH, `machine` is what
-    this machine is called.
+    `knee` the smallest that is nearly as fast as any. `until` says which intervals are to become how narrow:
+    launches are added until they are. `paired` alternates the rounds of a gang and of its baseline; `auto` does so
+    where launches differ much, and where efficiencies are to become known. `python` has words NAME=PATH, `machine` is
+    what this machine is called.
     """
 
     suite: str = "quick"
@@ -47,7 +48,7 @@ class Plan:
     round_seconds: float = 1.0
     seed: int = 0
     paired: Literal["auto", "yes", "no"] = "auto"
-    until: float | None = None
+    until: Until | None = None
     budget_seconds: float | None = None
     wait_quiet_seconds: float | None = None
     python: tuple[str, ...] = ()
@@ -56,6 +57,11 @@ class Plan:
     @property
     def timing(self) -> Timing:
         return Timing(rounds=self.rounds, round_seconds=self.round_seconds)
+
+    @property
+    def narrows_efficiency(self) -> bool:
+        """Whether the run asks for efficiencies alone, so that what has none is not measured."""
+        return self.until is not None and self.until.of == "efficiency"
 
 
 SUITES = {
@@ -110,6 +116,8 @@ def given(suite_name: str | None, plan_file: Path | None, options: Mapping[str, 
 def of_settings(settings: Mapping[str, Any]) -> Plan:
     """The suite, and over it what the user has said."""
     wanted = replace(suite(settings.get("suite", "quick")), **settings)
+    if wanted.until is not None and "launches" not in settings:  # a suite's number is for runs that nothing else ends
+        wanted = replace(wanted, launches=1)
     check(wanted)
     return wanted
 
@@ -203,6 +211,37 @@ def baseline_of(runnable: Runnable, among: Sequence[Runnable]) -> Runnable | Non
     batch = case.per_device_batch if case.scaling == "weak" else case.global_batch
     wanted = replace(case, strategy="single", n_devices=1, per_device_batch=batch, global_batch=batch)
     return next((one for one in among if one.case == wanted), None)
+
+
+def asked_for(cases: Cases, plan: Plan) -> Cases:
+    """The cases that `until` needs: for efficiencies, gangs and their baselines alone.
+
+    UsageError where no efficiency can come of what was asked for, NothingToRunError where none can come of it here.
+    """
+    if not plan.narrows_efficiency:
+        return cases
+    runnable = cases.runnable
+    gangs = [one for one in runnable if baseline_of(one, runnable)]
+    skipped = [one for one in cases.skipped if one.case.n_devices > 1]
+    if not gangs:
+        reasons = "; ".join(dict.fromkeys(one.reason for one in skipped))
+        if reasons:
+            raise NothingToRunError(f"No efficiency can be measured here: {reasons}.")
+        raise UsageError(
+            "until narrows scaling efficiencies, and nothing of this has one: add more devices and the baseline, as "
+            "--devices 1,2 does, or narrow throughputs with --until throughput=2%."
+        )
+    baselines = [baseline_of(one, runnable) for one in gangs]
+    return Cases([one for one in runnable if one in gangs or one in baselines], skipped)
+
+
+def arranged(cases: Cases, plan: Plan) -> tuple[list[Runnable], list[Runnable]]:
+    """Which cases are launched by themselves, and which gangs beside their baselines, from the beginning."""
+    gangs = [one for one in cases.runnable if baseline_of(one, cases.runnable)]
+    if plan.narrows_efficiency and plan.paired != "no":
+        return [], gangs
+    paired = gangs if plan.paired == "yes" else []
+    return [one for one in cases.runnable if one not in paired], paired
 
 
 def with_baselines(plan: Plan) -> Plan:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpubench.harness.quiet import QUIET_SECONDS
 from gpubench.spec.errors import UsageError, nearest
+from gpubench.spec.until import Until, quantity
 
 if TYPE_CHECKING:
     from gpubench.harness.plan import Plan
@@ -62,6 +63,14 @@ def _all(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     return read_all
 
 
+def _until(value: Any) -> Until:
+    """A number is of the efficiency, as it has always been; a text names the figure."""
+    if not isinstance(value, str):
+        return Until(_number(value))
+    what, _, number = value.partition("=")
+    return Until(_number(float(number)), quantity(what))
+
+
 def _batch(value: Any) -> Any:
     return value if value in ("auto", "knee") else _all(_whole)(value)
 
@@ -86,7 +95,7 @@ KEYS: Mapping[str, Kind] = {
     "round_seconds": NUMBER,
     "seed": WHOLE,
     "paired": NAME,
-    "until": NUMBER,
+    "until": Kind('a number, or a text such as "throughput=0.01"', _until),
     "budget_seconds": NUMBER,
     "wait_quiet_seconds": NUMBER,
     "python": Kind("NAME=PATH or a list of them", _all(_text)),
@@ -110,8 +119,12 @@ def from_toml(content: Mapping[str, Any], origin: str) -> dict[str, Any]:
 def to_toml(plan: Plan) -> str:
     """The plan as a file that `--plan` reads: every key that has a value. JSON's values are TOML's."""
     values = {field.name: getattr(plan, field.name) for field in fields(plan)}
-    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items() if _says(value)]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{key} = {in_toml(value)}\n" for key, value in values.items() if _says(value))
+
+
+def in_toml(value: Any) -> str:
+    """A setting's value as a plan file has it."""
+    return json.dumps(value, ensure_ascii=False, default=Until.in_a_plan)
 
 
 def check(plan: Plan) -> None:
@@ -139,8 +152,8 @@ def check(plan: Plan) -> None:
             raise UsageError(f"{key} must be {shortest:g} or more, and finite{why}; got {seconds:g}.")
     if not 0 < plan.round_seconds < 3600:
         raise UsageError(f"round_seconds must be over 0 and under an hour; got {plan.round_seconds:g}.")
-    if plan.until is not None and not 0 < plan.until < 1:
-        raise UsageError(f"until must be over 0 and under 1, which are 0 % and 100 %; got {plan.until:g}.")
+    if plan.until is not None and not 0 < plan.until.within < 1:
+        raise UsageError(f"until must be over 0 and under 1, which are 0 % and 100 %; got {plan.until.within:g}.")
 
 
 def _one_of(what: str, word: str, known: tuple[str, ...]) -> None:
@@ -158,5 +171,7 @@ def shown(value: Any) -> str:
         return "a number of very many digits"
     if value is None or value == ():
         return "its default"
+    if isinstance(value, Until):
+        return str(value)
     text = ", ".join(map(str, value)) if isinstance(value, tuple) else repr(value)
     return text if len(text) <= 60 else f"{text[:59]}\N{HORIZONTAL ELLIPSIS}"

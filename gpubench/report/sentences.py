@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gpubench.analysis.checks import EFFICIENCY_LIMIT, IMBALANCE_LIMIT, NOISE_LIMIT
 from gpubench.analysis.sampling import SamplerEffect
 from gpubench.analysis.scaling import CaseSummary
-from gpubench.analysis.stats import BOOTSTRAP_LAUNCHES, FEWEST_LAUNCHES
+from gpubench.analysis.stats import BOOTSTRAP_LAUNCHES, FEWEST_LAUNCHES, SEQUENTIAL_QUANTILE
 from gpubench.analysis.verdict import MARGIN, SCALES_FROM, Verdict
 from gpubench.report.marks import Kind
 from gpubench.report.words import clean, device_noun, figure, fixed, with_interval
@@ -129,7 +129,9 @@ DEFINITIONS = (
         "Interval",
         f"95 %, from launches, never from steps within one. Welch's t on logarithms under {BOOTSTRAP_LAUNCHES} "
         f"launches, from there a bootstrap of launches; none under {FEWEST_LAUNCHES}. Where gang and baseline took "
-        "turns (paired), the ratios of neighbouring rounds are used, one figure a launch.",
+        "turns (paired), the ratios of neighbouring rounds are used, one figure a launch. Where launches were added "
+        f"until an interval was narrow, it is Student's or Welch's t of {100 * SEQUENTIAL_QUANTILE:g} %, which then "
+        "holds the truth about 95 % of the time.",
     ),
     (
         "Verdict",

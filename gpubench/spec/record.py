@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpubench.spec.case import Case, Device
+from gpubench.spec.until import Quantity
 
 SCHEMA = 1
 
@@ -300,8 +301,9 @@ class Schedule:
     """How the launches of the run were ordered, so that a reader can judge what drift may have done to them.
 
     `position` is this launch's among all of the run. `waited_for_quiet_seconds` is None where nothing was waited for.
-    `until` is the half-width that intervals were to reach, as a fraction. `pair_id` is shared by the baseline's and
-    the gang's launch whose rounds alternated; `paired_as` says which of the two this one is.
+    `until` is the half-width that intervals were to reach, as a fraction, and `until_of` says of which figure; None
+    beside an `until` is the efficiency where there is one, else the throughput (older runs). `pair_id` is shared by the
+    baseline's and the gang's launch whose rounds alternated; `paired_as` says which of the two this one is.
     """
 
     order: Literal["interleaved", "case by case"]
@@ -309,6 +311,7 @@ class Schedule:
     launches: int
     position: int
     until: float | None = None
+    until_of: Quantity | None = None
     waited_for_quiet_seconds: float | None = None
     quiet: bool | None = None
     batch_from: Literal["asked or default", "auto", "knee"] = "asked or default"

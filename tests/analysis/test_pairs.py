@@ -1,5 +1,6 @@
 """Paired launches: what a machine's drift does to throughputs, it does not do to the ratios of neighbours."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,15 +14,25 @@ from tests.builders import make_case, make_launches
 ONE, TWO = make_case("single", 1), make_case("ddp", 2)
 
 
-def paired(ratios: list[float], speeds: list[float]) -> list[RunRecord]:
-    """Pairs of launches on a machine whose speed changes from pair to pair."""
+def paired(
+    ratios: Sequence[float], speeds: Sequence[float] | None = None, until: float | None = None
+) -> list[RunRecord]:
+    """Pairs of launches on a machine whose speed may change from pair to pair."""
+    speeds = speeds or [1.0] * len(ratios)
     baselines = make_launches(ONE, [100 * speed for speed in speeds])
     gangs = make_launches(TWO, [100 * speed * ratio for speed, ratio in zip(speeds, ratios, strict=True)])
     records = []
     for i, pair in enumerate(zip(baselines, gangs, strict=True)):
         for record, role in zip(pair, ("baseline", "gang"), strict=True):
             schedule = Schedule(
-                order="interleaved", seed=0, launches=len(ratios), position=i, pair_id=f"pair {i}", paired_as=role
+                order="interleaved",
+                seed=0,
+                launches=len(ratios),
+                position=i,
+                until=until,
+                until_of="efficiency" if until else None,
+                pair_id=f"pair {i}",
+                paired_as=role,
             )
             records.append(replace(record, schedule=schedule))
     return records

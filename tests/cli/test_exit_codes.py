@@ -14,6 +14,7 @@ from gpubench.analysis.shortfall import shortfall
 from gpubench.cli import main
 from gpubench.spec import errors
 from gpubench.spec.record import Check
+from gpubench.spec.until import Until
 from tests.builders import make_case, make_launches, make_lost, make_record
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
@@ -58,12 +59,16 @@ def test_an_interval_that_stays_too_wide_is_not_resolved(gpubench):
     done = gpubench(*FAKE, "--until", "1%", "--budget", "0s")
     assert done.returncode == 4
     cases, one = [ONE], make_launches(ONE, [100, 120, 90])
-    (told,) = shortfall(cases, summarize(one), until=0.01).unresolved
-    assert "is known to ± " in told
+    of_throughput = Until(0.01, "throughput")
+    (told,) = shortfall(cases, summarize(one), until=of_throughput).unresolved
+    assert "has its throughput known to ± " in told
     assert "was to be known to ± 1 %" in told
-    (told,) = shortfall(cases, summarize(one[:1]), until=0.01).unresolved
-    assert "has no interval" in told
-    assert shortfall(cases, summarize(make_launches(ONE, [100.0] * 5)), until=0.01).unresolved == ()
+    (told,) = shortfall(cases, summarize(one[:1]), until=of_throughput).unresolved
+    assert "has no interval of its throughput" in told
+    (told,) = shortfall(cases, summarize(make_launches(ONE, [100.0] * 3)), until=of_throughput).unresolved
+    assert "too few launches" in told
+    assert shortfall(cases, summarize(make_launches(ONE, [100.0] * 5)), until=of_throughput).unresolved == ()
+    assert shortfall(cases, summarize(one), until=Until(0.01)).unresolved == ()  # one device has no efficiency
 
 
 def test_what_was_asked_for_by_its_name_and_cannot_run_is_not_passed_over(gpubench):
@@ -100,7 +105,8 @@ def test_a_lost_launch_is_red_although_others_gave_a_number_unless_it_was_repeat
 def test_a_case_of_other_work_asks_for_no_more_launches():
     good = make_launches(ONE, [100.0, 120.0, 90.0])
     other = [make_record(TWO, launch=launch, checks=[UNEQUAL]) for launch in (1, 2, 3)]
-    assert unresolved([*good, *other], 0.01) == {ONE.id}
+    assert unresolved([*good, *other], Until(0.01, "throughput")) == {ONE.id}
+    assert unresolved([*good, *other], Until(0.01)) == set()
 
 
 @pytest.mark.parametrize(("redirection", "code"), [(">&-", 0), (">/dev/full", 0), ("2>&-", 0), ("2>/dev/full", 0)])

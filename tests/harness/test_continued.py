@@ -14,6 +14,7 @@ from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.plan import Plan, of_settings, resolved
 from gpubench.harness.settings import from_toml, to_toml
 from gpubench.spec.record import Machine
+from gpubench.spec.until import Until
 
 FAKE = ("run", "--frameworks", "fake", "--strategies", "ranks", "--devices", "1,2", "--no-paired")
 BOX = Machine(name="box", os="Linux", cpu="cpu", cores=2, memory_bytes=2**30, nvml_reason="no library")
@@ -157,8 +158,9 @@ def test_plans_and_trials_are_no_runs_and_do_not_disturb_packing(fake, gpubench,
     assert gpubench("show", "there").returncode == 0
 
 
-def test_a_plan_is_the_same_after_it_was_written_and_read():
-    asked = of_settings({"frameworks": ("fake",), "per_device_batch": (16, 32), "until": 0.01, "budget_seconds": 1e-5})
+@pytest.mark.parametrize("until", [None, Until(0.01), Until(0.07, "throughput"), Until(1e-9, "throughput")])
+def test_a_plan_is_the_same_after_it_was_written_and_read(until):
+    asked = of_settings({"frameworks": ("fake",), "per_device_batch": (16, 32), "until": until, "budget_seconds": 1e-5})
     plan = resolved(asked, BOX, Interpreters())
     text = to_toml(plan)
     assert Plan(**from_toml(tomllib.loads(text), "here")) == plan
