@@ -102,7 +102,8 @@ def side_of(name: str, records: Sequence[RunRecord], verifications: Sequence[Ver
 
 
 def compare(sides: Sequence[Side]) -> Comparison:
-    """UsageError where GPUs would meet CPU shares, or where no case is on two sides."""
+    """UsageError where GPUs would meet CPU shares, no case is on two sides, or two records of one id differ."""
+    once(record for side in sides for summary in side.summaries for record in summary.records)
     kinds = {side.name: {summary.case.device_kind for summary in side.summaries} for side in sides}
     if len(set().union(*kinds.values())) > 1:
         told = "; ".join(f"{name}: {' and '.join(map(_noun, sorted(found)))}" for name, found in kinds.items())

@@ -374,6 +374,7 @@ def report(
       gpubench report first --plots pdf --width 3.3in
     """
     from gpubench.analysis.scaling import summarize_runs
+    from gpubench.files.store import apart
     from gpubench.files.untrusted import may_write
     from gpubench.report.html import write_html
     from gpubench.report.plots import SUFFIXES, Form, write_plots
@@ -385,7 +386,7 @@ def report(
     if title is not None and not title.strip():
         raise UsageError("--title is empty.")
     form = Form(formats or Form.suffixes, width or Form.width_inches, title or "")
-    loaded = [_load(run_, results, traces=True) for run_ in runs]
+    loaded = apart([_load(run_, results, traces=True) for run_ in runs])
     with _writing(output):
         summaries = summarize_runs(loaded)
         write_html(loaded, output, summaries)

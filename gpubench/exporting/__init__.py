@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpubench.exporting.tables import Exported, exported
-from gpubench.files.store import Run
+from gpubench.files.store import Run, apart
 from gpubench.spec.errors import UsageError
 
 FORMATS = ("csv", "parquet", "markdown", "latex", "pytest-benchmark", "prometheus")
@@ -28,10 +28,10 @@ class Loaded:
 
 
 def load(words: Sequence[str], results: Path) -> Loaded:
-    """The runs that are named: as on the command line, also folders and bundles."""
+    """The runs that are named: as on the command line, also folders and bundles. A record counts once."""
     from gpubench.files import reading
 
-    return Loaded([read.run for word in words for read in reading.runs_of(word, results)])
+    return Loaded(apart([read.run for word in words for read in reading.runs_of(word, results)]))
 
 
 def write(loaded: Loaded, form: str, folder: Path, columns: Sequence[str] = ()) -> list[Path]:

@@ -14,7 +14,7 @@ import errno
 import os
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from gpubench.files.validation import validate
 from gpubench.files.writing import write_whole
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.identity import identity
+from gpubench.spec.invariants.ids import once
 from gpubench.spec.record import RunRecord, to_json
 from gpubench.spec.verification import Verification
 
@@ -256,13 +257,45 @@ def load(path: Path) -> Run:
 
     Files beside it that are copies by their names are not read, and named in a warning.
     """
-    run = _read(path)
+    run = _once(_read(path))
     if not run.records:
         why = "; ".join(run.warnings[:3]) or "the run was cut off before its first launch had ended."
         raise UsageError(f"{inert(str(path))} holds no readable record: {why}")
     beside = [inert(each.name) for each in copies(path)]
     told = [f"{inert(path.name)} was taken; left out as copies: {', '.join(beside)}"] if beside else []
     return replace(run, verifications=verified.beside(path), warnings=[*run.warnings, *told])
+
+
+def _once(run: Run) -> Run:
+    """The run with each record once, and a warning where one was there again. UsageError where two of one id differ."""
+    try:
+        records = once(run.records)
+    except UsageError as error:
+        raise UsageError(inert(f"{run.path.name}: {error}")) from error
+    again = len(run.records) - len(records)
+    if not again:
+        return run
+    told = inert(f"{run.path.name}: {again} of its records {'are' if again > 1 else 'is'} there again, and count once")
+    return replace(run, records=records, warnings=[*run.warnings, told])
+
+
+def apart(runs: Sequence[Run]) -> list[Run]:
+    """The runs without what an earlier one of them has too, and those alone that have anything else.
+
+    UsageError where two records of one id differ.
+    """
+    once(record for run in runs for record in run.records)
+    found, seen = [], set[str]()
+    for run in runs:
+        records = [record for record in run.records if record.record_id not in seen]
+        seen |= {record.record_id for record in records}
+        again = len(run.records) - len(records)
+        told = (
+            [inert(f"{run.path.name}: {again} of its records are in an earlier run, and count once")] if again else []
+        )
+        if records:
+            found.append(replace(run, records=records, warnings=[*run.warnings, *told]))
+    return found
 
 
 def with_traces(run: Run) -> Run:

@@ -104,6 +104,13 @@ def _loss(record: RunRecord) -> Iterator[Check]:
 
 def _parameters(record: RunRecord) -> Iterator[Check]:
     seen, workload = record.observed.parameters, WORKLOADS.get(record.case.workload)
+    if workload is None:
+        yield Check(
+            name="parameters",
+            severity="warning",
+            message=f"{record.case.workload} is no workload that this gpubench knows: it may be another model",
+            remedy="read it with the gpubench that wrote it",
+        )
     if seen is not None and workload is not None and seen != workload.parameters:
         yield Check(
             name="parameters",

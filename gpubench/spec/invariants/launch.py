@@ -26,13 +26,10 @@ def devices(record: RunRecord) -> str | None:
         return "two devices have one id"
     if any(device.kind != case.device_kind for device in named):
         return f"a device is no {case.device_kind}"
-    if case.device_kind == "cpu":
-        cores = [core for device in named for core in device.cores]
-        if any(len(device.cores) != case.cores_per_device for device in named):
-            return f"a share has not the {case.cores_per_device} core(s) of the case"
-        if len(set(cores)) != len(cores):
-            return "two shares have a core in common"
-    return None
+    if any(len(device.cores) != case.cores_per_device for device in named):
+        return f"a device has not the {case.cores_per_device} core(s) of the case"
+    cores = [core for device in named for core in device.cores]
+    return "two shares have a core in common" if len(set(cores)) != len(cores) else None
 
 
 def machine(record: RunRecord) -> str | None:
