@@ -85,7 +85,7 @@ def test_a_launch_that_failed_has_no_number_to_doubt():
         ("time_does_not_add_up", "severe", with_rounds(GPUS, lasting=1.0)),
         ("time_does_not_add_up", "severe", with_rounds(ONE_GPU, lasting=1.93)),
         ("time_does_not_add_up", "severe", with_rounds(GPUS, lasting=2.3)),
-        ("ranks_apart", "warning", spanning(0.0, 0.2)),
+        ("ranks_apart", "warning", spanning(0.0, 0.3)),
         ("ranks_apart", "severe", spanning(0.0, 2.0)),  # one after another
         ("contradiction", "severe", observing(TWO, flops_per_step=1)),
         ("telemetry_contradiction", "warning", make_record(ONE_GPU.case, utilization_percent=137.0)),

@@ -23,9 +23,10 @@ LOAD_WARNING = 0.05
 LOAD_SEVERE = 0.25
 
 # What a round lasted longer than its slowest rank took, as its ranks did not begin together. They begin within a few
-# milliseconds, and where they exchange gradients, who is early waits for who is late.
-APART_WARNING = 0.05
-APART_SEVERE = 0.25
+# milliseconds, and where they exchange gradients, who is early waits for who is late. Ranks that run one after another
+# make it last twice as long or more.
+APART_WARNING = 0.10
+APART_SEVERE = 0.75
 
 # Time in which a GPU's clock was held down, or CPU time that a quota withheld. Under a hundredth it cannot show in a
 # throughput.

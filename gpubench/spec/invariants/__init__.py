@@ -40,7 +40,7 @@ OF_LAUNCH = (
     Invariant("A finite loss has a figure, and one that is not has none.", launch.loss),
     Invariant("The FLOPs of a step are those of the workload times the global batch.", launch.flops),
     Invariant("A launch of a pair is its baseline, `single` on one device, or its gang.", launch.pair),
-    Invariant("Rounds count from 0, have equally many steps, and follow one another.", rounds.order),
+    Invariant("Rounds count from 0, have equally many steps, and follow one another on every rank.", rounds.order),
     Invariant("Periods of a CPU quota are counted in all rounds or in none, and no more are throttled than there were.",
               rounds.quota),
     Invariant("The warm-up has as many steps, as much time and the first step that its step times say.", warm_up.sums),

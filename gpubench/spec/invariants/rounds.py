@@ -7,7 +7,7 @@ from itertools import pairwise
 from gpubench.spec.record import Round, RunRecord
 
 # Of a round. Without the spans of its ranks, a round may last longer than its slowest rank by what ranks start apart:
-# under 0.01 % with two ranks on two busy cores, and a hundredth on a clock that moves by whole steps.
+# under 0.01 % with two ranks on two busy cores. Rounds of a clock that moves by whole steps overlap by a hundredth.
 MARGIN = 0.05
 ROUNDING_SECONDS = 1e-6
 
@@ -19,7 +19,11 @@ def order(record: RunRecord) -> str | None:
     if len({each.steps for each in rounds}) > 1:
         return "its rounds have unequal numbers of steps"
     for one, other in pairwise(rounds):
-        if other.start_ns < one.end_ns - MARGIN * (one.end_ns - one.start_ns):
+        if one.rank_spans_ns and other.rank_spans_ns:
+            overlap = any(b[0] < a[1] for a, b in zip(one.rank_spans_ns, other.rank_spans_ns, strict=False))
+        else:
+            overlap = other.start_ns < one.end_ns - MARGIN * (one.end_ns - one.start_ns)
+        if overlap:
             return f"round {other.index} began before round {one.index} ended"
     return None
 
