@@ -10,6 +10,8 @@ from gpubench.files import store
 from gpubench.harness import quiet
 
 RANKS = ("run", "--frameworks", "fake", "--strategies", "ranks", "--devices", "1,2")
+# One process: ranks of unlike speed, each on a clock of its own, would contradict one another.
+REPLICAS = ("run", "--frameworks", "fake", "--strategies", "replicas", "--devices", "1,2")
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def test_paired_rounds_take_turns(gpubench, records, fake):
 
 
 def test_launches_that_differ_much_are_measured_again_in_pairs(gpubench, records, noisy_python):
-    done = gpubench(*RANKS, "--launches", "3", "--python", f"fake={noisy_python}")
+    done = gpubench(*REPLICAS, "--launches", "3", "--python", f"fake={noisy_python}")
     assert done.returncode == 0, done.stderr
     assert "measuring again in pairs" in done.stderr
     assert sum(r.schedule.paired_as == "gang" for r in records()) == 3
@@ -156,7 +158,7 @@ def pair_of(record):
 
 
 def test_a_continued_run_repeats_no_pair_also_of_those_that_until_added(gpubench, records, tmp_path, noisy_python):
-    words = (*RANKS, "--python", f"fake={noisy_python}", "--until", "0.001%")
+    words = (*REPLICAS, "--python", f"fake={noisy_python}", "--until", "0.001%")
     gpubench(*words, "--budget", "12s", "--save", "first")
     before = [pair_of(record) for record in records("first")]
     done = gpubench("run", "--resume", "first", "--budget", "8s")
