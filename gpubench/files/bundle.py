@@ -22,7 +22,7 @@ import msgspec
 from gpubench import __version__
 from gpubench.files import sealed, series, store, verified
 from gpubench.files.redaction import Redactor, other_device
-from gpubench.files.untrusted import lines, open_file, read_bytes
+from gpubench.files.untrusted import inert, lines, open_file, read_bytes
 from gpubench.files.writing import write_whole
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.verification import Verification
@@ -131,7 +131,11 @@ def load(path: Path) -> tuple[store.Run, list[Verification]]:
     """The run in a bundle, as `store.load` reads one, and what was verified of it."""
     with tempfile.TemporaryDirectory(prefix="gpubench-") as folder:
         journal = next(each for each in unpack(path, Path(folder)) if each.suffix == ".jsonl")
-        return replace(store.load(journal), path=path), verified.load(Path(folder))
+        try:
+            run = store.load(journal)
+        except UsageError as error:  # nobody knows the temporary file
+            raise UsageError(str(error).replace(str(journal), inert(str(path)))) from error
+        return replace(run, path=path), verified.load(Path(folder))
 
 
 def _records(path: Path) -> Iterator[tuple[dict[str, Any], str | None]]:

@@ -39,7 +39,8 @@ def see_that_it_is_small(line: bytes | str) -> None:
     if len(line) > LARGEST_LINE:
         raise ValueError(f"it is longer than {LARGEST_LINE >> 20} MiB")
     text = line if isinstance(line, bytes) else line.encode(errors="replace")
-    for byte, most, what in ((b"{", MOST_OBJECTS, "objects"), (b",", MOST_VALUES, "values")):
+    limits = ((b"{", MOST_OBJECTS, "objects"), (b"[", MOST_OBJECTS, "lists"), (b",", MOST_VALUES, "values"))
+    for byte, most, what in limits:
         if text.count(byte) > most:
             raise ValueError(f"not a record (it holds over {most:,} {what}, more than any launch has to tell)")
 

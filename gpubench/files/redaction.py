@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from gpubench.spec.errors import UsageError
 from gpubench.spec.secrets import REDACTED, is_secret_name, without_secrets
 
 MOST_HOSTS = 10_000  # of one record; more than that is a text made to fill the memory
+MOST_TEXTS = 20_000  # different ones in a record; a launch has a few hundred
 # Words of our own, or a product's: nothing private can stand in them, and what looks like an address is a version.
 KEPT = {"case", "started_at", "record_id", "run_id", "kind", "status", "phase", "severity", "source"}
 KEPT |= {
@@ -129,10 +131,13 @@ class Redactor:
         names.pop("", None)
         exact = {word: other for word, other in names.items() if word.lower() in COMMON}
         others = {word.lower(): other for word, other in names.items() if word not in exact}
+        self._searched: dict[str, str] = {}
         self._names = exact | others
         self._words = [_either(exact, 0), _either(others, re.IGNORECASE)]
 
     def record(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record with everything private replaced. UsageError where it holds more texts than can be searched."""
+        self._searched.clear()
         made: dict[str, Any] = self.value(record)
         made["machine"]["name"] = self._machine_name(record)  # also where the host is named as a product is
         return made
@@ -160,7 +165,14 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text without secrets, paths, addresses, names and serial numbers."""
-        return self._named(_replaced(_replaced(other_device(without_secrets(text)), _PATHS), _PATTERNS))
+        if text not in self._searched:
+            if len(self._searched) >= MOST_TEXTS:
+                raise UsageError(
+                    f"A record holds over {MOST_TEXTS:,} different texts: it is no launch's, and not packed."
+                )
+            found = _replaced(_replaced(other_device(without_secrets(text)), _PATHS), _PATTERNS)
+            self._searched[text] = self._named(found)
+        return self._searched[text]
 
     def version(self, text: str) -> str:
         """A version string, in which four numbers with points are no address, nor is a commit a key."""

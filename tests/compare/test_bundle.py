@@ -175,6 +175,32 @@ def test_a_folder_or_nothing_at_all_is_an_error_and_no_traceback(tmp_path):
         bundle.read(tmp_path / "none.zip")
 
 
+def test_a_bundle_whose_run_cannot_be_read_is_named_and_not_the_file_that_it_was_unpacked_to(tmp_path):
+    (tmp_path / "x.gpubench.zip").write_bytes(sealed({"x.jsonl": b"mine"}))
+    with pytest.raises(UsageError, match=rf"^{tmp_path}/x\.gpubench\.zip holds no readable record"):
+        bundle.load(tmp_path / "x.gpubench.zip")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_zipfile_would_unpack_at_once_is_not_unpacked(tmp_path, monkeypatch, method):
+    monkeypatch.setattr(zipfile, "ZIP_DEFLATED", method)
+    content = sealed({"x.jsonl": b"{}\n"})
+    monkeypatch.undo()
+    with pytest.raises(UsageError, match="packed in a way that bundles are not"):
+        reading(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    "more", ['"9": ' + "9" * 5000, '"a": 1e999', '"a": ' + "[" * 500 + "]" * 500, '"\\u0000": "\\u001b"']
+)
+def test_what_nobody_knows_in_a_record_is_no_part_of_the_bundle_and_no_traceback(tmp_path, more):
+    run = saved(tmp_path, make_launches(make_case(), [100.0]))
+    line = run.path.read_text().strip()
+    run.path.write_text(line[:-1] + f", {more}}}\n")
+    made = bundle.pack(store.load(run.path), tmp_path / "x.gpubench.zip", redact=False)
+    assert json.loads(made.members["0001_first.jsonl"]) == json.loads(line)
+
+
 def test_lines_that_are_no_records_are_left_out_and_counted(tmp_path):
     run = saved(tmp_path, make_launches(make_case(), [100.0]))
     run.path.write_text(run.path.read_text() + '{"schema": 1, "torn')

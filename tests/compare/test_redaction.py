@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpubench.files.redaction import Redactor, redact
+from gpubench.spec.errors import UsageError
 from gpubench.spec.record import as_dict
 from gpubench.spec.secrets import is_secret_name, without_secrets
 from tests.builders import make_case, make_launches, make_machine
@@ -184,3 +185,11 @@ def _timed(work) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
+
+
+def test_a_record_of_very_many_texts_is_refused_instead_of_searched():
+    [record] = make_launches(make_case(), [100.0])
+    body = as_dict(record)
+    body["outcome"]["log_tail"] = ["x"] * 1_000_000 + [f"line {i}" for i in range(20_000)]
+    with pytest.raises(UsageError, match="over 20,000 different texts"):
+        redact([body])

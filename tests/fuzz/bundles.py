@@ -61,11 +61,11 @@ def in_directory(offset: int, value: bytes) -> Callable[[bytes], bytes]:
 
 JOURNAL = {"x.jsonl": LINES}
 BUNDLES: dict[str, Callable[[Path], None]] = {
-    "a bomb of zeros": bundle({"x.jsonl": bytes(255 * MIB)}),
-    "a bomb of records": bundle({"x.jsonl": LINES * (250 * MIB // len(LINES))}),
-    "a bomb of series": bundle({**JOURNAL, "x.series/a.parquet": bytes(250 * MIB)}),
-    "a bomb of another method": bundle({"x.jsonl": bytes(255 * MIB)}, zipfile.ZIP_BZIP2),
-    "a bomb of the best method": bundle({"x.jsonl": bytes(255 * MIB)}, zipfile.ZIP_LZMA),
+    "a bomb of zeros": bundle({"x.jsonl": bytes(159 * MIB)}),
+    "a bomb of records": bundle({"x.jsonl": LINES * (155 * MIB // len(LINES))}),
+    "a bomb of series": bundle({**JOURNAL, "x.series/a.parquet": bytes(155 * MIB)}),
+    "a bomb of another method": bundle({"x.jsonl": bytes(159 * MIB)}, zipfile.ZIP_BZIP2),
+    "a bomb of the best method": bundle({"x.jsonl": bytes(159 * MIB)}, zipfile.ZIP_LZMA),
     "more than may be in one": bundle({"x.jsonl": bytes(400 * MIB)}),
     "a member that is smaller than told": bundle(JOURNAL, change=in_directory(24, b"\xff\xff\xff\x7f")),
     "a member that is larger than told": bundle(JOURNAL, change=in_directory(24, b"\1\0\0\0")),
