@@ -144,6 +144,7 @@ class Benchmarks:
     def _open(self) -> Session:
         from gpubench.analysis.checks import doubts
         from gpubench.files.store import Journal, machine_folder
+        from gpubench.harness import interrupts
         from gpubench.harness.session import Session
         from gpubench.progress import LineProgress
 
@@ -161,9 +162,11 @@ class Benchmarks:
                 self._journal = Journal.create(storage.path, machine_folder(), name)
             except GpubenchError as error:
                 pytest.exit(str(error), returncode=2)
+            self._journal.say = self._write
             self._bench.storage = _numbered(storage, self._journal.number)
             logs = self._journal.log_folder()
         session = Session(self._machine, cases, self._plan.timing, self._progress, doubts, logs)
+        self._closing.enter_context(interrupts.raised())
         self._session = self._closing.enter_context(session)
         for case in self._selected:
             if not hasattr(case, "python"):
@@ -189,7 +192,15 @@ class Benchmarks:
     @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest-benchmark saves
     def pytest_sessionfinish(self) -> Generator[None]:
         self._closing.close()
+        try:
+            if self._journal is not None:
+                self._journal.see_that_it_stands(at_the_end=True)
+        except GpubenchError as error:
+            self._taken_away.append(str(error))
         self._take_back()
+        if self._selected and not self._bench.benchmarks:
+            # pytest-benchmark warns that there is nothing to save, with a traceback where warnings are errors.
+            self._bench.save = self._bench.autosave = self._bench.json = None
         return (yield)
 
     def _take_back(self) -> None:

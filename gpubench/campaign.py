@@ -44,6 +44,7 @@ class Campaign:
     def run(self, earlier: Iterable[RunRecord] = ()) -> list[RunRecord]:
         """All launches that the plan asks for, or as many as `until` takes; `earlier` ones are not run again."""
         self.records = list(earlier)
+        self.journal.say = self.progress.note
         known = {record.case for record in self.records if record.outcome.status == "skipped"}
         for skipped in self.cases.skipped:
             if skipped.case not in known:
@@ -122,8 +123,7 @@ class Campaign:
         baseline = self._baseline_of(runnable)
         assert baseline is not None
         records = self.session.launch_pair(baseline, runnable, number, self._schedule([runnable]))
-        for record in records:
-            self._keep(record)
+        self._keep(*records)
         self._launch_seconds.append(time.monotonic() - began)
         self.progress.finished(records[1])
 
@@ -167,5 +167,5 @@ class Campaign:
         expected = fmean(self._launch_seconds) if self._launch_seconds else 0.0
         return time.monotonic() - self._began + expected > self.plan.budget_seconds
 
-    def _keep(self, record: RunRecord) -> None:
-        self.records.append(self.journal.append(record))
+    def _keep(self, *records: RunRecord) -> None:
+        self.records += self.journal.append_all(records)

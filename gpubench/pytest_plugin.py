@@ -115,7 +115,11 @@ class Measure:
         if isinstance(one, Skipped):
             pytest.fail(f"not resolved: the reference has a number, and this cannot run now: {one.reason}", False)
         smoke = self._benchmark.disabled
-        records = self._benchmarks.measure(one, smoke)
+        try:
+            records = self._benchmarks.measure(one, smoke)
+        except KeyboardInterrupt:
+            self._benchmark.skipped = True  # else its unused fixture is an error where warnings are, with a traceback
+            raise
         summary = self._benchmarks.summary_of(one.case)
         # pytest-benchmark would write whatever repr() makes of the whole case, which is no JSON.
         self._benchmark.params = {CASE: one.case.id}

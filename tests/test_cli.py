@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gpubench.cli import main
+from gpubench.cli.commands import main
 from gpubench.files import store
 
 README = (Path(__file__).parent.parent / "README.md").read_text()

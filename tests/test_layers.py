@@ -118,7 +118,7 @@ def loaded_by(*words: str) -> set[str]:
     code = f"""import atexit, sys
 atexit.register(lambda: print(*sys.modules, file=sys.stderr))
 sys.argv = {["gpubench", *words]!r}
-from gpubench.cli import main
+from gpubench.cli.commands import main
 main()"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     return {name.partition(".")[0] for name in done.stderr.split()}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from gpubench.cli import main
+from gpubench.cli.commands import main
 from gpubench.harness import registry
 from gpubench.harness.environments import Environment
 from gpubench.harness.interpreters import Interpreters

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -74,9 +75,39 @@ def test_the_series_of_another_launch_are_no_trace_of_this_one(journal):
 
 def test_series_that_cannot_be_written_apart_stay_in_the_record(journal):
     journal.path.with_suffix(".series").write_text("in the way")
+    told = []
+    journal.say = told.append
     record = make_record()
-    assert journal.append(record) == record
-    assert store.load(journal.path).records == [record]
+    for _ in range(2):
+        written = journal.append(record)
+    assert written.telemetry.devices == record.telemetry.devices
+    assert written.telemetry.series_inside == "FileExistsError: File exists"
+    assert store.load(journal.path).records == [written, written]
+    (only,) = told
+    assert "could not be written to a file of their own (FileExistsError: File exists); they stay in the rec" in only
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ImportError("cannot map libarrow.so"), OSError(28, "No space left")])
+def test_a_record_never_depends_on_its_series_file(journal, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("gpubench.files.series.save", fail)
+    record = make_record()
+    journal.append(record)
+    (read,) = store.load(journal.path).records
+    assert read.telemetry.devices == record.telemetry.devices
+    assert type(error).__name__ in read.telemetry.series_inside
+
+
+def test_series_that_would_make_a_line_too_long_to_read_are_left_out_and_said_to_be(journal, monkeypatch):
+    journal.path.with_suffix(".series").write_text("in the way")
+    monkeypatch.setattr(store, "LARGEST_LINE", len(to_json(make_record())) - 100)
+    journal.append(make_record())
+    (read,) = store.load(journal.path).records
+    assert read.telemetry.devices
+    assert read.telemetry.devices[0].time_ns == []
+    assert "too large to stay in the record" in read.telemetry.series_inside
 
 
 def test_a_record_that_cannot_be_written_leaves_no_series_behind(journal):
@@ -213,8 +244,59 @@ def test_a_full_disk_loses_no_finished_record(small_disk: Path):
 
 def test_a_journal_that_is_deleted_in_mid_run_is_said_to_be(journal):
     journal.path.unlink()
-    with pytest.raises(GpubenchError, match="the file has been deleted"):
+    with pytest.raises(GpubenchError, match="was deleted or moved"):
         journal.append(make_record())
+
+
+def cut(path):
+    os.truncate(path, path.stat().st_size - 10)
+
+
+def replace_file(path):
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+
+
+def add(path):
+    with path.open("a") as file:
+        file.write("{}\n")
+
+
+def spoil(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + b"#" + content[101:])
+
+
+def delete_folder(path):
+    shutil.rmtree(path.parent)
+
+
+SPOILT = {cut: "was cut off", replace_file: "was replaced", add: "was written to", spoil: "was changed"}
+DAMAGES = {**SPOILT, Path.unlink: "was deleted", delete_folder: "was deleted"}
+
+
+@pytest.mark.parametrize("at_the_end", [False, True])
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda each: each.__name__)
+def test_what_others_do_to_a_journal_is_noticed_and_no_finished_record_is_lost(journal, damage, at_the_end):
+    before = [journal.append(make_record(launch=launch, record_id=f"{launch:032}")) for launch in (1, 2)]
+    last = make_record(launch=3, record_id=f"{3:032}")
+    damage(journal.path)
+    with pytest.raises(GpubenchError, match=DAMAGES[damage]) as told:
+        journal.see_that_it_stands(at_the_end=True) if at_the_end else journal.append_all([last])
+    rescued = Path(re.search(r"finished records are in (\S+)\. ", str(told.value))[1])
+    kept = store.load(rescued).records
+    assert [record.launch for record in kept] == ([1, 2] if at_the_end else [1, 2, 3])
+    assert kept[:2] == before
+    assert rescued.parent == journal.path.parent
+    journal.see_that_it_stands(at_the_end=True)  # told once
+
+
+def test_a_journal_that_was_only_touched_stands(journal):
+    journal.append(make_record(launch=1))
+    os.utime(journal.path, (1, 1))
+    journal.append(make_record(launch=2, record_id="2" * 32))
+    journal.see_that_it_stands(at_the_end=True)
 
 
 def test_a_run_that_is_being_written_cannot_be_continued_by_another(journal):

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpubench import __version__
 from gpubench.cli import commands_on_files, streams
+from gpubench.cli.__main__ import EXIT_CODE, INTERRUPTED
 from gpubench.cli.commands_on_files import COLUMNS, RESULTS
 from gpubench.cli.options import batch, counts, duration, inches, until, words
+from gpubench.harness import interrupts
 from gpubench.spec.errors import EXIT_CODES, GpubenchError, UsageError
 
 if TYPE_CHECKING:
@@ -46,6 +47,20 @@ class Commands(click.Group):
             streams.give_up_errors_that_nobody_takes()
 
     def invoke(self, ctx: click.Context) -> Any:
+        interrupts.raise_from_now_on()
+        try:
+            return self._answered(ctx)
+        except BaseException as error:
+            # A library may have made another error of it, of an import that was cut off for example.
+            if isinstance(error, KeyboardInterrupt) or interrupts.has_come():
+                interrupts.ignore_from_now_on()
+                streams.tell(INTERRUPTED)
+                ctx.exit(EXIT_CODE)
+            raise
+        finally:
+            interrupts.ignore_from_now_on()
+
+    def _answered(self, ctx: click.Context) -> Any:
         try:
             try:
                 return super().invoke(ctx)
@@ -61,11 +76,6 @@ class Commands(click.Group):
         except GpubenchError as error:
             streams.tell(f"gpubench: {error}")
             ctx.exit(error.exit_code)
-        except KeyboardInterrupt:
-            for signum in (signal.SIGINT, signal.SIGTERM):  # impatience must not cut off the last line
-                signal.signal(signum, signal.SIG_IGN)
-            streams.tell("\ngpubench: interrupted; nothing is left running, and finished records are kept.")
-            ctx.exit(130)
 
 
 CODES = "\b\nExit codes:\n" + "\n".join(f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items())
@@ -270,12 +280,12 @@ def run(
             click.echo(f"skipped {skipped.case.id}: {skipped.reason}", err=True)
     if not cases.runnable:
         running.nothing_to_run(cases)
-    for signum in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(signum) != signal.SIG_IGN:  # nohup means it
-            signal.signal(signum, _interrupt)
     journal = Journal.reopen(begun.path) if begun else Journal.create(results, machine_folder(), name or "run")
     journal.keep_plan(to_toml(replace(wanted, budget_seconds=None)))  # a budget is that of one command
-    records, measured = running.launches(cases, wanted, this, journal, quiet, journal.records, told)
+    try:
+        records, measured = running.launches(cases, wanted, this, journal, quiet, journal.records, told)
+    finally:
+        journal.see_that_it_stands(at_the_end=True)
     run_ = _as_run(journal, records)
     with ending.however_it_is_shown(journal.path):
         _show([run_], as_json=False)
@@ -444,10 +454,6 @@ class _writing:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
             raise UsageError(f"Cannot write {self.path}: {error.strerror}.") from error
-
-
-def _interrupt(signum: int, frame: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 for command in (commands_on_files.compare, commands_on_files.pack, commands_on_files.unpack, commands_on_files.export):

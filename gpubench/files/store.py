@@ -14,20 +14,22 @@ import errno
 import os
 import re
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
 from gpubench.files import series, verified
-from gpubench.files.finding import NUMBERED, copies, names
+from gpubench.files.finding import copies, names
 from gpubench.files.finding import find as find
+from gpubench.files.guard import Guard, next_number, rescue
 from gpubench.files.line import decode as decode
 from gpubench.files.untrusted import LARGEST_FILE as LARGEST_FILE
 from gpubench.files.untrusted import LARGEST_LINE, check_file, inert, lines, open_file, read_bytes, read_tail
 from gpubench.files.validation import validate
 from gpubench.files.writing import write_whole
+from gpubench.harness import interrupts
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.identity import identity
 from gpubench.spec.invariants.ids import once
@@ -36,6 +38,7 @@ from gpubench.spec.verification import Verification
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 RECORD_START = b'{"schema":'  # as `to_json` writes a line
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 WARNINGS_TOLD = 20
 LONGEST_WARNING = 300
 
@@ -64,9 +67,13 @@ class Journal:
     def __init__(self, path: Path, descriptor: int) -> None:
         """Owns `descriptor`, which is open for reading and writing."""
         self.path = path
+        self.say: Callable[[str], None] = lambda text: None  # who hears of what could not be written as usual
+        self.records: list[RunRecord] = []  # all that are in it: those from before, and those of this process
         self._descriptor = descriptor
+        self._lost = False
         self.close = weakref.finalize(self, os.close, descriptor)
         self._lock()
+        self._guard = Guard(path, descriptor)
 
     @classmethod
     def create(cls, results: Path, machine: str, name: str) -> Journal:
@@ -100,6 +107,7 @@ class Journal:
             if not os.fstat(journal._descriptor).st_mode & 0o222:  # which does not keep root from writing
                 raise PermissionError(errno.EACCES, "it is read-only")
             journal._mend()
+            journal.records = _read(path).records
         except OSError as error:
             raise UsageError(f"Cannot continue {inert(str(path))}: {error.strerror}.") from error
         return journal
@@ -107,11 +115,6 @@ class Journal:
     @property
     def number(self) -> int:
         return int(self.path.name.split("_", 1)[0])
-
-    @property
-    def records(self) -> list[RunRecord]:
-        """What is in it so far, read anew."""
-        return _read(self.path).records
 
     def keep_plan(self, text: str) -> None:
         """Write the run's plan beside it, whole or not at all: what `--resume` goes on with."""
@@ -129,6 +132,8 @@ class Journal:
             journal = Journal(path, os.open(path, flags, 0o666))
             check_file(path, journal._descriptor)
             journal._mend()
+            journal.records = _read(path).records
+        journal.say = self.say
         return journal
 
     def log_folder(self) -> Path:
@@ -139,35 +144,72 @@ class Journal:
         return folder
 
     def append(self, record: RunRecord) -> RunRecord:
-        """Write one record, its series apart, and see both onto the disk; gives the record as it was written.
+        """Write one record, as `append_all` does."""
+        return self.append_all([record])[0]
 
-        GpubenchError, and an intact journal, where that fails. Series that cannot be written apart stay in the record.
+    def append_all(self, records: Sequence[RunRecord]) -> list[RunRecord]:
+        """Write records, their series apart, and see them onto the disk; gives the records as they were written.
+
+        Series that cannot be written apart, for whatever reason, stay in the record, which says why. GpubenchError
+        where a record cannot be written, or where others have spoilt the file: what is not safe in it is then
+        somewhere else, which the error names.
         """
-        name = f"{self.path.stem}.series/{record.case.id}.launch{record.launch}.{record.record_id[:8]}.parquet"
-        with contextlib.suppress(OSError):
-            record = replace(record, telemetry=series.save(record.telemetry, self.path.parent, name))
-        try:
-            self._append(to_json(record))
-        except GpubenchError:
-            (self.path.parent / name).unlink(missing_ok=True)
-            raise
-        return record
+        with interrupts.deferred():
+            self.see_that_it_stands(unsaved=records)
+            done: list[RunRecord] = []
+            for record in records:
+                name = f"{self.path.stem}.series/{record.case.id}.launch{record.launch}.{record.record_id[:8]}.parquet"
+                written, line = _line(self._with_series_apart(record, name))
+                try:
+                    self._append(line)
+                except OSError as error:
+                    with contextlib.suppress(OSError):
+                        (self.path.parent / name).unlink(missing_ok=True)
+                    self._lost = True
+                    remedy = "free some space" if error.errno in NO_SPACE else "see that the folder can be written"
+                    raise GpubenchError(
+                        f"Cannot write to {self.path}: {error.strerror}. The records before this one are safe; this "
+                        f"one {_is_in(rescue(records[len(done) :], self.path))}. To do: {remedy}, then run again."
+                    ) from error
+                done.append(written)
+                self.records.append(written)
+        return done
 
-    def _append(self, text: str) -> None:
-        line = (text + "\n").encode()
-        with _explained(self.path):
-            if os.fstat(self._descriptor).st_nlink == 0:
-                raise FileNotFoundError(errno.ENOENT, "the file has been deleted")
-            end = os.lseek(self._descriptor, 0, os.SEEK_END)
-            try:
-                remaining = memoryview(line)
-                while remaining:
-                    remaining = remaining[os.write(self._descriptor, remaining) :]
-                os.fsync(self._descriptor)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.ftruncate(self._descriptor, end)
-                raise
+    def see_that_it_stands(self, unsaved: Sequence[RunRecord] = (), at_the_end: bool = False) -> None:
+        """GpubenchError where others have changed the file: all records, also the unsaved, are then in another one."""
+        if self._lost:
+            return  # that has been told
+        damage = self._guard.damage(thorough=at_the_end)
+        if damage is not None:
+            self._lost = True
+            every = [*self.records, *unsaved]
+            raise GpubenchError(
+                f"{inert(str(self.path))} {damage} by something else while this run wrote it. The run's {len(every)} "
+                f"finished records {_is_in(rescue(every, self.path), 'are')}. To do: see what else writes there, then "
+                "run again."
+            )
+
+    def _with_series_apart(self, record: RunRecord, name: str) -> RunRecord:
+        try:
+            return replace(record, telemetry=series.save(record.telemetry, self.path.parent, name))
+        except Exception as error:  # a full disk, a library that no longer fits into the memory, or one of its own
+            why = _in_short(error)
+            if not any(one.telemetry.series_inside for one in self.records):
+                self.say(f"The series could not be written to a file of their own ({why}); they stay in the records.")
+            return replace(record, telemetry=replace(record.telemetry, series_inside=why))
+
+    def _append(self, line: bytes) -> None:
+        end = os.lseek(self._descriptor, 0, os.SEEK_END)
+        try:
+            remaining = memoryview(line)
+            while remaining:
+                remaining = remaining[os.write(self._descriptor, remaining) :]
+            os.fsync(self._descriptor)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, end)
+            raise
+        self._guard.wrote(line)
 
     def _lock(self) -> None:
         import fcntl  # where results are only read, it need not exist
@@ -196,6 +238,28 @@ class Journal:
         else:
             raise UsageError(f"{inert(str(self.path))} ends with what is no record: it is left as it is.")
         os.fsync(self._descriptor)
+        self._guard = Guard(self.path, self._descriptor)
+
+
+def _line(record: RunRecord) -> tuple[RunRecord, bytes]:
+    """The record and its line, without the series where they would make it too long to be read again."""
+    with contextlib.suppress(MemoryError):
+        line = f"{to_json(record)}\n".encode()
+        if len(line) <= LARGEST_LINE:
+            return record, line
+    told = f"{record.telemetry.series_inside}; they were too large to stay in the record, and are lost"
+    devices = [replace(device, time_ns=[], series={}) for device in record.telemetry.devices]
+    record = replace(record, telemetry=replace(record.telemetry, devices=devices, series_inside=told))
+    return record, f"{to_json(record)}\n".encode()
+
+
+def _in_short(error: Exception) -> str:
+    told = error.strerror if isinstance(error, OSError) and error.strerror else str(error).partition("\n")[0][:200]
+    return inert(f"{type(error).__name__}: {told}" if told else type(error).__name__)
+
+
+def _is_in(rescued: Path | None, verb: str = "is") -> str:
+    return f"{verb} in {inert(str(rescued))}" if rescued else f"{verb} lost, as no other folder took a file either"
 
 
 def look(path: Path) -> list[RunRecord]:
@@ -244,12 +308,6 @@ def machine_folder() -> str:
         [platform.system(), platform.python_implementation(), ".".join(platform.python_version_tuple()[:2])]
         + [platform.architecture()[0]]
     )
-
-
-def next_number(folder: Path) -> int:
-    """One more than the highest number in use, by either kind of file."""
-    numbers = [int(match[1]) for path in folder.iterdir() if (match := NUMBERED.fullmatch(path.name))]
-    return max(numbers, default=0) + 1
 
 
 def load(path: Path) -> Run:
@@ -365,7 +423,7 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        remedy = "free some space" if error.errno == errno.ENOSPC else "see that the folder can be written"
+        remedy = "free some space" if error.errno in NO_SPACE else "see that the folder can be written"
         raise GpubenchError(
             f"Cannot write to {path}: {error.strerror}. The records before this one are safe; {remedy}, then run again."
         ) from error

@@ -286,6 +286,7 @@ class Telemetry:
     other_xids: list[tuple[str, int, int]] = field(default_factory=list)
     control: Round | None = None  # one more round, with the sampler paused; it counts for nothing else
     series_file: str | None = None  # where the series are when they are not in `devices`; relative to the journal
+    series_inside: str | None = None  # why they could not be written to a file of their own
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from gpubench.analysis.precision import unresolved
 from gpubench.analysis.scaling import summarize
 from gpubench.analysis.shortfall import shortfall
-from gpubench.cli import main
+from gpubench.cli.commands import main
 from gpubench.spec import errors
 from gpubench.spec.record import Check
 from gpubench.spec.until import Until

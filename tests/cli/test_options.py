@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from gpubench.cli import main
+from gpubench.cli.commands import main
 from gpubench.cli.options import read_counts, read_percent, read_seconds, read_words
 from gpubench.spec.errors import UsageError
 

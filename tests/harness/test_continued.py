@@ -7,7 +7,7 @@ import tomllib
 import pytest
 from click.testing import CliRunner
 
-from gpubench.cli import main
+from gpubench.cli.commands import main
 from gpubench.files import store
 from gpubench.harness import machine
 from gpubench.harness.interpreters import Interpreters

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import gpubench
-from gpubench.cli import main
+from gpubench.cli.commands import main
 from gpubench.harness import batch, quiet
 from gpubench.harness.plan import SUITES, Plan, chosen, of_settings
 from gpubench.harness.settings import KEYS, from_toml

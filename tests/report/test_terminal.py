@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpubench.analysis.scaling import summarize
-from gpubench.cli import main
+from gpubench.cli.commands import main
 from gpubench.files.store import Journal
 from gpubench.report import tables, terminal
 from tests.builders import make_run

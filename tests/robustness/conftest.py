@@ -36,17 +36,19 @@ class Harness:
     def scratch(self) -> Path:
         return self.folder / "scratch"
 
-    def start(self, *words: str, fake: dict[str, Any] | None = None, **changes: Any) -> subprocess.Popen[str]:
+    def start(
+        self, *words: str, fake: dict[str, Any] | None = None, module: str = "gpubench.cli", **changes: Any
+    ) -> subprocess.Popen[str]:
         """`gpubench WORDS`, with the fake framework behaving as told. `changes` go to Popen."""
         self.scratch.mkdir(exist_ok=True)
         environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
             "GPUBENCH_TEST_MARK": self.mark,
             "GPUBENCH_FAKE": json.dumps(fake or {}),
             "TMPDIR": str(self.scratch),
             "COLUMNS": "160",
         }
-        command = [sys.executable, "-m", "gpubench.cli", *words]
+        command = [sys.executable, "-m", module, *words]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen(command, env=environment, **pipes, **changes)
 

@@ -25,7 +25,7 @@ import platform, sys
 platform.node = lambda: sys.argv.pop(1)
 name = platform.node()
 platform.node = lambda: name
-from gpubench.cli import main
+from gpubench.cli.commands import main
 main()
 """
 

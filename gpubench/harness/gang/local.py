@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,6 +19,7 @@ from typing import Self
 import psutil
 
 import gpubench
+from gpubench.harness import interrupts
 from gpubench.harness.gang.launch import GangError, Launch
 from gpubench.harness.gang.surroundings import surroundings
 from gpubench.harness.outcomes import Ending, garbled, judge
@@ -31,26 +32,6 @@ SETTLE_SECONDS = 1.0  # after one rank failed: time for the others' last words, 
 END_SECONDS = 10.0  # after SIGKILL; a process that hangs within a driver may never end
 LONGEST_LINE = 1 << 20
 LONGEST_WAIT = 3600.0  # seconds at a time: the kernel refuses waits of months
-
-
-@contextlib.contextmanager
-def interrupts_deferred() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until the block is done: a second one must not undo what the first one asked for."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # they are never delivered here
-        return
-    arrived: list[int] = []
-    handlers = {
-        signum: signal.signal(signum, lambda number, frame: arrived.append(number))
-        for signum in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield
-    finally:
-        for signum, handler in handlers.items():
-            signal.signal(signum, handler)
-        for number in arrived[:1]:
-            signal.raise_signal(number)
 
 
 def visibility(gpus: Sequence[Device]) -> dict[str, str]:
@@ -253,7 +234,7 @@ class LocalGang:
 
     def end(self) -> None:
         """End every process of the gang, and take its scratch folder away."""
-        with interrupts_deferred():
+        with interrupts.deferred():
             for rank in self.ranks:
                 rank.kill()
             for rank in self.ranks:
