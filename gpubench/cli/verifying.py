@@ -7,7 +7,6 @@ end at the weights at which its framework's reference ends, which takes the same
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -19,6 +18,7 @@ from gpubench.harness import machine as machines
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.outcomes import printable
 from gpubench.harness.plan import Plan, Runnable, Skipped, cases
+from gpubench.harness.scratch import scratch_folder
 from gpubench.spec.errors import NothingToRunError
 from gpubench.spec.framework import Framework
 from gpubench.spec.verification import Verification
@@ -62,8 +62,8 @@ def run(
         say(f"not verified: {reason}")
     if not runnable:
         raise NothingToRunError("Nothing of what was asked for can be verified here.")
-    with tempfile.TemporaryDirectory(prefix="gpubench-verify-") as scratch:
-        bench = proof.Bench(Path(scratch), request.workloads or MODELS, runnable, say)
+    with scratch_folder() as scratch:
+        bench = proof.Bench(scratch, request.workloads or MODELS, runnable, say)
         verifications = []
         for verification in chain(bench.models(), bench.strategies()):
             if results is not None and verification.software:  # else it cannot be told what it holds for

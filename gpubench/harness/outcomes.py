@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from gpubench.files.untrusted import read_tail
-from gpubench.spec.errors import UsageError
 from gpubench.spec.messages import Failed
 from gpubench.spec.record import Outcome, Phase, Status
 
@@ -27,8 +28,27 @@ REMEDIES: dict[str, str] = {
     "oom": "Use a smaller --per-device-batch, or a device with more memory.",
     "timeout": "The log says where it stands. A hung collective often means a firewall, a wrong network interface or "
     "a rank that died; a slow machine may need a smaller batch.",
-    "rank_died": "The log's end may say why. Signal 9 often is the kernel's out-of-memory killer: see `dmesg`.",
+    "rank_died": "The log's end may say why.",
     "failed": "The log holds the traceback.",
+}
+KILLED_FOR_MEMORY = (
+    "The machine, or its container's or job's limit, has too little memory for it: free some, raise the limit, or use "
+    "a smaller --per-device-batch."
+)
+# What a signal means that ended a rank, and what to do; the kernel sends all but the first.
+SIGNALS: dict[int, str] = {
+    signal.SIGKILL: "Somebody killed it: a scheduler at the end of its time or memory, an administrator, or the kernel "
+    "for want of memory where it does not tell us (see `dmesg`).",
+    signal.SIGXCPU: "It has used up its CPU time: raise that limit (`ulimit -t`).",
+    signal.SIGXFSZ: "A file became larger than is allowed: raise that limit (`ulimit -f`).",
+    signal.SIGBUS: "Shared memory or a disk may be full: give /dev/shm more room (in a container: --shm-size).",
+}
+# What kept a launch from starting, by the error's number, and what to do.
+LACKS = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space there, or set TMPDIR to a folder that has some."),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "Allow more open files: `ulimit -n 1024`."),
+    errno.EAGAIN: "Allow more processes: `ulimit -u`, or end some.",
+    errno.ENOMEM: "Free some memory, or raise its limit (`ulimit -v`).",
 }
 
 
@@ -40,7 +60,9 @@ class Ending:
     exit_code: int | None
     last_words: Failed | None
     log: Path
+    printed: bytes = b""  # the end of it
     stopped: bool = False
+    oom_kills: int = 0  # by the kernel, of any process of the machine, since the rank was started
 
 
 def judge(
@@ -57,15 +79,19 @@ def judge(
     failed = [e for e in endings if e.last_words]
     if silent:
         culprit = silent[0]
-        tail = log_tail(culprit.log)
-        status: Status = "oom" if any(word in line for line in tail for word in OUT_OF_MEMORY_WORDS) else "rank_died"
         how = f"Rank {culprit.rank} of {world} ended with {_exit_words(culprit.exit_code)} in {_words(phase)}"
-        return _outcome(status, culprit, phase, how + (": out of memory." if status == "oom" else "."))
+        if any(word in line for line in log_tail(culprit.printed) for word in OUT_OF_MEMORY_WORDS):
+            return _outcome("oom", culprit, phase, how + ": out of memory.")
+        if culprit.exit_code == -signal.SIGKILL and culprit.oom_kills:
+            how += ", while the kernel killed for want of memory."
+            return replace(_outcome("oom", culprit, phase, how), remedy=KILLED_FOR_MEMORY)
+        died = _outcome("rank_died", culprit, phase, how + ".")
+        return replace(died, remedy=SIGNALS.get(-(culprit.exit_code or 0), died.remedy))
     if out_of_memory or failed:
         culprit = (out_of_memory or failed)[0]
         words = culprit.last_words
         assert words is not None
-        status = "oom" if words.status == "oom" else "failed"
+        status: Status = "oom" if words.status == "oom" else "failed"
         phase = cast(Phase, words.phase)  # it may be ahead of the harness, which waits for the slower ranks
         what = "ran out of memory" if status == "oom" else "failed"
         return _outcome(
@@ -87,13 +113,28 @@ def garbled(ending: Ending, world: int, phase: Phase, error: Exception) -> Outco
     return _outcome("failed", ending, phase, message[:2000])
 
 
-def log_tail(log: Path, lines: int = TAIL_LINES) -> list[str]:
-    """The last lines of a log of any size; the control characters in it made harmless."""
+def cannot_start(error: OSError, python: Path, framework: str) -> Outcome:
+    """The outcome where the system refused what a launch needs, before its first rank ran."""
+    is_python = error.filename is not None and os.fspath(error.filename) == os.fspath(python)
+    remedy = f"Set the environment up anew: `gpubench setup {framework}`." if is_python else "See the system's limits."
+    about = python if is_python else error.filename
+    message = f"Cannot start {python}: {error.strerror}" + (f" ({about})" if about and not is_python else "")
+    remedy = LACKS.get(error.errno or 0, remedy)
+    return Outcome(status="failed", phase="start", message=printable(message), remedy=remedy)
+
+
+def oom_kills(vmstat: Path = Path("/proc/vmstat")) -> int:
+    """How many processes the kernel has killed for want of memory since the machine started; 0 if it does not tell."""
     try:
-        text = read_tail(log, TAIL_BYTES).decode(errors="replace")
-    except (OSError, UsageError):
-        return []
-    return [printable(line)[:400] for line in text.splitlines()[-lines:]]
+        counted = re.search(r"^oom_kill (\d+)$", vmstat.read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(counted[1]) if counted else 0
+
+
+def log_tail(printed: bytes, lines: int = TAIL_LINES) -> list[str]:
+    """The last lines of what was printed; the control characters in it made harmless."""
+    return [printable(line)[:400] for line in printed.decode(errors="replace").splitlines()[-lines:]]
 
 
 def printable(text: str) -> str:
@@ -109,7 +150,7 @@ def _outcome(status: Status, culprit: Ending, phase: Phase, message: str) -> Out
         message=printable(message),
         remedy=REMEDIES[status],
         log=printable(str(culprit.log)),  # a name that is no UTF-8 has no place in JSON
-        log_tail=log_tail(culprit.log),
+        log_tail=log_tail(culprit.printed),
     )
 
 

@@ -17,10 +17,11 @@ from typing import Protocol, cast
 import psutil
 
 from gpubench import __version__
-from gpubench.harness import sources, steady
+from gpubench.harness import clocks, sources, steady
 from gpubench.harness.gang.launch import GangError, Launch
 from gpubench.harness.gang.local import LocalGang
 from gpubench.harness.gang.surroundings import kept_away
+from gpubench.harness.outcomes import cannot_start
 from gpubench.spec.messages import Built, Finish, Finished, Inspect, Inspected, RoundDone, RunSteps, Started
 from gpubench.spec.record import (
     TIMING_COST_LIMIT,
@@ -148,10 +149,12 @@ class _Attempt:
         self.rounds: list[Round] = []
         self._control: Round | None = None
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._began_ns = time.monotonic_ns()
+        self._clocks = clocks.now_ns()
+        self._began_ns = self._clocks[0]
         self._steps = 0
         self._step_seconds = 0.0
         self._idle_seconds: list[float] = []
+        self._ended_ns: list[int] = []  # by rank: when the round before ended
         self._swap: list[tuple[int, int]] = []
         self._cpu_groups = CpuGroups()
         ranks = 1 if launch.strategy.processes == "one" else launch.case.n_devices
@@ -162,12 +165,7 @@ class _Attempt:
         if isinstance(error, GangError):
             self.outcome = error.outcome
             return
-        self.outcome = Outcome(
-            status="failed",
-            phase="start",
-            message=f"Cannot start {self.launch.python}: {error.strerror}",
-            remedy=f"Set the environment up anew: `gpubench setup {self.launch.framework.name}`.",
-        )
+        self.outcome = cannot_start(error, self.launch.python, self.launch.framework.name)
 
     def prepare(self, gang: LocalGang) -> None:
         """From started processes to a steady state."""
@@ -291,6 +289,7 @@ class _Attempt:
         before = self._cpu_groups.throttling()
         step, expected = self.launch.deadlines.step, self._steps * self._step_seconds
         done = _steps(gang, self._steps, "round", min(step * self._steps, step + PATIENCE * expected))
+        self._see_that_time_went_on(done)
         throttled = throttled_between(before, self._cpu_groups.throttling())
         return Round(
             index=len(self.rounds),
@@ -305,6 +304,15 @@ class _Attempt:
             cpu_throttled_periods=throttled.throttled_periods if throttled else None,
             cpu_throttled_seconds=throttled.throttled_seconds if throttled else None,
         )
+
+    def _see_that_time_went_on(self, done: list[RoundDone]) -> None:
+        """GangError where a clock stepped back: no time can be taken from it."""
+        for index, (rank, before_ns) in enumerate(zip(done, self._ended_ns or [0] * len(done), strict=True)):
+            if rank.start_ns < before_ns or rank.end_ns <= rank.start_ns:
+                message = f"The monotonic clock of rank {index} stepped back in a round, or stood still."
+                remedy = "Such a clock is a fault of the kernel or of a virtual machine's host: measure elsewhere."
+                raise GangError(Outcome(status="failed", rank=index, phase="round", message=message, remedy=remedy))
+        self._ended_ns = [rank.end_ns for rank in done]
 
     def _read_edge(self) -> None:
         """Have everything read where a round begins and ends."""
@@ -355,7 +363,7 @@ class _Attempt:
             telemetry=telemetry,
             outcome=self.outcome,
             schedule=schedule,
-            host=_host(self._swap),
+            host=replace(_host(self._swap), stood_still_seconds=clocks.apart_seconds(self._clocks, clocks.now_ns())),
         )
         return replace(record, checks=self.bench.doubts(record))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from gpubench import __version__
 from gpubench.harness.gang.launch import Deadlines, Launch
 from gpubench.harness.plan import Cases, Runnable, Skipped
 from gpubench.harness.runner import Bench, Progress, Timing
+from gpubench.harness.scratch import scratch_folder
 from gpubench.spec.case import Device
 from gpubench.spec.record import Check, Machine, Outcome, RunRecord, Schedule
 from gpubench.telemetry.sampler import Sampler
@@ -45,7 +45,7 @@ class Session:
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
-        scratch = Path(self._closing.enter_context(tempfile.TemporaryDirectory(prefix="gpubench-")))
+        scratch = self._closing.enter_context(scratch_folder())
         sampler = self._closing.enter_context(Sampler(self._devices, scratch)) if self._devices else None
         self._bench = Bench(
             run_id=self.run_id,

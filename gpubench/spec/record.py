@@ -295,6 +295,8 @@ class Host:
 
     swap_in_bytes: int | None = None
     swap_out_bytes: int | None = None
+    # from the launch's start to its end: suspended, or a clock that was set
+    stood_still_seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ CONDITIONS = frozenset(
         "no_steady_state",
         "ranks_apart",
         "timing_cost",
+        "stood_still",
         "foreign_load",
         "stolen_time",
         "cpu_throttled",

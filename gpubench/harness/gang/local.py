@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,9 +17,12 @@ import psutil
 
 import gpubench
 from gpubench.harness import interrupts
+from gpubench.harness.clocks import TICK_SECONDS, Countdown
 from gpubench.harness.gang.launch import GangError, Launch
+from gpubench.harness.gang.log import Log
 from gpubench.harness.gang.surroundings import surroundings
-from gpubench.harness.outcomes import Ending, garbled, judge
+from gpubench.harness.outcomes import TAIL_BYTES, Ending, garbled, judge, oom_kills
+from gpubench.harness.scratch import scratch_folder
 from gpubench.spec.case import Device
 from gpubench.spec.messages import MESSAGE_FD_VARIABLE, Failed, Order, Report, from_line, to_line
 from gpubench.spec.record import Phase
@@ -31,7 +31,6 @@ WORKER = Path(gpubench.__file__).parent / "worker" / "__main__.py"
 SETTLE_SECONDS = 1.0  # after one rank failed: time for the others' last words, which tell who was first
 END_SECONDS = 10.0  # after SIGKILL; a process that hangs within a driver may never end
 LONGEST_LINE = 1 << 20
-LONGEST_WAIT = 3600.0  # seconds at a time: the kernel refuses waits of months
 
 
 def visibility(gpus: Sequence[Device]) -> dict[str, str]:
@@ -66,10 +65,11 @@ class Rank:
 
     def __init__(self, index: int, launch: Launch, log: Path) -> None:
         self.index = index
-        self.log = log
         self.buffer = b""
         self.reports: list[Report] = []
         self.last_words: Failed | None = None
+        self.log = Log(log)
+        self._oom_kills = oom_kills()
         messages, theirs = os.pipe()
         self.messages = messages
         os.set_blocking(messages, False)
@@ -77,21 +77,21 @@ class Rank:
         if launch.case.device_kind == "gpu":
             environment |= visibility(launch.devices)
         try:
-            with log.open("wb") as output:
-                self.process = subprocess.Popen(
-                    [launch.python, "-P", WORKER],
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=[theirs],
-                    env=environment,
-                    start_new_session=True,
-                )
+            self.process = subprocess.Popen(
+                [launch.python, "-P", WORKER],
+                stdin=subprocess.PIPE,
+                stdout=self.log.writing,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs],
+                env=environment,
+                start_new_session=True,
+            )
         except BaseException:
             os.close(messages)
             raise
         finally:
             os.close(theirs)
+            os.close(self.log.writing)
         self.end_fd = _readable_at_end_of(self.process.pid)
 
     def order(self, message: Order) -> None:
@@ -123,8 +123,10 @@ class Rank:
             rank=self.index,
             exit_code=self.process.poll(),
             last_words=self.last_words,
-            log=self.log,
+            log=self.log.path,
+            printed=self.log.last(TAIL_BYTES),
             stopped=self._stopped(),
+            oom_kills=oom_kills() - self._oom_kills,
         )
 
     def _stopped(self) -> bool:
@@ -152,6 +154,7 @@ class Rank:
             self.process.stdin.close()
         os.close(self.messages)
         os.close(self.end_fd)
+        self.log.close()
 
 
 class LocalGang:
@@ -161,14 +164,16 @@ class LocalGang:
         self.launch = launch
         self.logs = logs
         self.ranks: list[Rank] = []
-        self.scratch = ""
+        self.scratch = Path()
+        self._closing = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        self.scratch = tempfile.mkdtemp(prefix="gpubench-")
+        self.scratch = self._closing.enter_context(scratch_folder())
         try:
             orders = self.launch.orders(self.address())
             for index, (order, log) in enumerate(zip(orders, self.logs, strict=True)):
-                self.ranks.append(Rank(index, self.launch, log))
+                with interrupts.deferred():
+                    self.ranks.append(Rank(index, self.launch, log))
                 self.ranks[-1].order(order)
         except BaseException:
             self.end()
@@ -182,7 +187,7 @@ class LocalGang:
 
     def address(self, training: int = 0) -> str:
         """Where ranks meet for their first, second, … training, as a URL: odd characters are percent-encoded."""
-        return (Path(self.scratch) / f"rendezvous{training}").as_uri()
+        return (self.scratch / f"rendezvous{training}").as_uri()
 
     @property
     def pids(self) -> list[int]:
@@ -195,18 +200,17 @@ class LocalGang:
 
     def gather(self, phase: Phase, deadline_seconds: float) -> list[Report]:
         """The next report of every rank, in rank order. GangError where one fails, ends or is late."""
-        deadline = time.monotonic() + deadline_seconds
-        failed_at: float | None = None
+        deadline = Countdown(deadline_seconds)
+        settled: Countdown | None = None
         with selectors.DefaultSelector() as selector:
             for rank in self.ranks:
                 selector.register(rank.messages, selectors.EVENT_READ, rank)
                 selector.register(rank.end_fd, selectors.EVENT_READ, rank)
-            while not all(rank.reports for rank in self.ranks) or failed_at is not None:
-                now = time.monotonic()
-                if failed_at is not None and (now >= failed_at + SETTLE_SECONDS or self._all_ended()):
+            while not all(rank.reports for rank in self.ranks) or settled is not None:
+                left = (deadline if settled is None else settled).left()
+                if settled is not None and (left <= 0 or self._all_ended()):
                     raise GangError(judge([rank.ending() for rank in self.ranks], phase))
-                until = deadline if failed_at is None else failed_at + SETTLE_SECONDS
-                for key, _ in selector.select(min(max(0.0, until - now), LONGEST_WAIT)):
+                for key, _ in selector.select(min(max(0.0, left), TICK_SECONDS)):
                     rank = key.data
                     try:
                         open_still = rank.read() if key.fd == rank.messages else True
@@ -215,10 +219,10 @@ class LocalGang:
                     if key.fd == rank.end_fd or not open_still:
                         selector.unregister(key.fileobj)
                     ended = key.fd == rank.end_fd and not rank.reports
-                    if (rank.last_words or ended) and failed_at is None:
-                        failed_at = time.monotonic()
+                    if (rank.last_words or ended) and settled is None:
+                        settled = Countdown(SETTLE_SECONDS)
                 late = [rank.index for rank in self.ranks if not rank.reports]
-                if now >= deadline and late:  # asked last: what came while the harness was stopped (Ctrl-Z) is in time
+                if left <= 0 and late:  # asked last: what came while the harness was stopped (Ctrl-Z) is in time
                     raise GangError(judge([rank.ending() for rank in self.ranks], phase, late, deadline_seconds))
         return [rank.reports.pop(0) for rank in self.ranks]
 
@@ -227,10 +231,11 @@ class LocalGang:
 
     def wait(self, seconds: float) -> None:
         """Give ranks that have said their last word time to end by themselves."""
-        deadline = time.monotonic() + seconds
+        deadline = Countdown(seconds)
         for rank in self.ranks:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                rank.process.wait(min(max(0.0, deadline - time.monotonic()), LONGEST_WAIT))
+            while (left := deadline.left()) > 0 and rank.process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    rank.process.wait(min(left, TICK_SECONDS))
 
     def end(self) -> None:
         """End every process of the gang, and take its scratch folder away."""
@@ -240,4 +245,4 @@ class LocalGang:
             for rank in self.ranks:
                 rank.close()
             self.ranks = []
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            self._closing.close()
