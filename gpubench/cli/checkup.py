@@ -14,7 +14,7 @@ import psutil
 
 from gpubench.analysis.checks.environment import harmful
 from gpubench.analysis.checks.limits import LOAD_SEVERE, LOAD_WARNING
-from gpubench.files.untrusted import may_write
+from gpubench.files.outputs import may_write
 from gpubench.harness import machine, registry
 from gpubench.harness.cores import usable_cores, usable_cpus
 from gpubench.harness.interpreters import Interpreters

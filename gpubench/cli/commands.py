@@ -76,6 +76,14 @@ class Commands(click.Group):
         except GpubenchError as error:
             streams.tell(f"gpubench: {error}")
             ctx.exit(error.exit_code)
+        except (ImportError, MemoryError) as error:
+            if interrupts.has_come():
+                raise
+            told = str(error).partition("\n")[0] or "the memory is full"
+            streams.tell(
+                f"gpubench: {told}. To do: see whether memory is limited (`ulimit -v`), or install gpubench anew."
+            )
+            ctx.exit(GpubenchError.exit_code)
 
 
 CODES = "\b\nExit codes:\n" + "\n".join(f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items())
@@ -243,7 +251,6 @@ def run(
       gpubench run --workloads resnet20 --frameworks torch --devices 1,2 --save first
     """
     from gpubench import forecast
-    from gpubench.analysis.scaling import summarize_runs
     from gpubench.cli import dry_run as dry
     from gpubench.cli import ending, running
     from gpubench.files.store import Journal, machine_folder
@@ -290,7 +297,7 @@ def run(
     with ending.however_it_is_shown(journal.path):
         _show([run_], as_json=False)
     streams.tell(f"\nSaved in {journal.path}\nNext: gpubench report {journal.path} -o report.html")
-    sys.exit(ending.exit_code(measured, wanted, summarize_runs([run_])))
+    sys.exit(ending.judged(journal.path, measured, wanted, run_))
 
 
 @main.command()
@@ -384,12 +391,13 @@ def report(
       gpubench report first --plots pdf --width 3.3in
     """
     from gpubench.analysis.scaling import summarize_runs
+    from gpubench.files.outputs import may_fill, may_write
     from gpubench.files.store import apart
-    from gpubench.files.untrusted import may_write
     from gpubench.report.html import write_html
     from gpubench.report.plots import SUFFIXES, Form, write_plots
 
     may_write(output, (".html", ".htm"))
+    may_fill(output.with_suffix(".plots"))
     for name in formats:
         if name not in SUFFIXES:
             raise UsageError(f"--plots takes {', '.join(SUFFIXES)}; got {name!r}.")

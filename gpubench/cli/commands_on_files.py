@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpubench.cli import streams
 from gpubench.cli.options import percent, words
-from gpubench.spec.errors import GpubenchError, NotResolvedError
+from gpubench.spec.errors import GpubenchError, NotResolvedError, UsageError
 
 if TYPE_CHECKING:
     from gpubench.cli.comparing import Compared
@@ -64,10 +65,11 @@ def compare(
       gpubench compare last_month last_night --fail-if-slower 3%
     """
     from gpubench.cli import comparing
-    from gpubench.files.untrusted import may_write
+    from gpubench.files.outputs import may_fill, may_write
 
     if output is not None:
         may_write(output, (".html", ".htm"))
+        may_fill(output.with_suffix(".plots"))
     compared = comparing.run(runs, results, prices, mix)
     found = None if fail_if_slower is None else comparing.judge(compared, fail_if_slower)
     for warning in compared.warnings:
@@ -79,12 +81,18 @@ def compare(
         from gpubench.report.compare_tables import to_rich
 
         terminal.show(lambda width: to_rich(compared.study))
-    if output is not None:
-        _write_page(compared, output)
+    code = 0
     if found is not None:
         for line in comparing.gate_lines(found):
             click.echo(f"gpubench: {line}", err=True)
-        sys.exit(GATE_EXITS[found.kind])
+        code = GATE_EXITS[found.kind]
+    if output is not None:
+        try:
+            _write_page(compared, output)
+        except UsageError as error:
+            streams.tell(f"gpubench: {error}")
+            code = code or error.exit_code  # the gate's verdict stands, whatever became of the page
+    sys.exit(code)
 
 
 @click.command()
@@ -102,7 +110,7 @@ def pack(run_: str, output: Path | None, redact: bool, results: Path) -> None:
       gpubench pack first -o first.gpubench.zip
     """
     from gpubench.files import bundle, store
-    from gpubench.files.untrusted import may_write
+    from gpubench.files.outputs import may_write
 
     loaded = store.load(store.find(run_, results))
     for warning in loaded.warnings:
@@ -167,7 +175,9 @@ def export(runs: tuple[str, ...], form: str, folder: Path, columns: tuple[str, .
       gpubench export --format latex --columns strategy,n_devices,samples_per_second first
     """
     from gpubench import exporting
+    from gpubench.files.outputs import may_fill
 
+    may_fill(folder)
     loaded = exporting.load(runs, results)
     for warning in loaded.warnings:
         click.echo(f"gpubench: {warning}", err=True)
@@ -178,7 +188,6 @@ def export(runs: tuple[str, ...], form: str, folder: Path, columns: tuple[str, .
 def _write_page(compared: Compared, output: Path) -> None:
     from gpubench.report.compare_html import write_html
     from gpubench.report.compare_plots import write_plots
-    from gpubench.spec.errors import UsageError
 
     try:
         write_html(compared.study, compared.sources, output)

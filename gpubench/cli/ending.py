@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gpubench.analysis.scaling import CaseSummary
-from gpubench.analysis.shortfall import shortfall
 from gpubench.cli import streams
 from gpubench.files.untrusted import inert
 from gpubench.harness.plan import Cases, Plan, Skipped
 from gpubench.spec.errors import GpubenchError, NothingToRunError, NotResolvedError
+
+if TYPE_CHECKING:
+    from gpubench.analysis.scaling import CaseSummary
+    from gpubench.files.store import Run
 
 # The settings that name what is to be measured, with where a case has it.
 NAMED = {"workloads": "workload", "frameworks": "framework", "strategies": "strategy", "precision": "precision"}
@@ -19,6 +22,8 @@ NAMED = {"workloads": "workload", "frameworks": "framework", "strategies": "stra
 
 def exit_code(cases: Cases, plan: Plan, summaries: Sequence[CaseSummary]) -> int:
     """Says on standard error what is missing, a line each. The code is that of the worst of it; 0 where nothing is."""
+    from gpubench.analysis.shortfall import shortfall
+
     found = shortfall([one.case for one in cases.runnable], summaries, plan.until)
     lacking = _not_here(cases, plan)
     for told in (*found.failed, *lacking):
@@ -30,6 +35,19 @@ def exit_code(cases: Cases, plan: Plan, summaries: Sequence[CaseSummary]) -> int
     if lacking:
         return NothingToRunError.exit_code
     return NotResolvedError.exit_code if found.unresolved else 0
+
+
+def judged(path: Path, cases: Cases, plan: Plan, run: Run) -> int:
+    """As `exit_code`. GpubenchError where a library could not be loaded for it: the records are safe all the same."""
+    try:
+        from gpubench.analysis.scaling import summarize_runs
+
+        return exit_code(cases, plan, summarize_runs([run]))
+    except (ImportError, MemoryError, OSError) as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise GpubenchError(
+            f"The run could not be judged ({why}). Its records are safe; make its table later: gpubench show {path}"
+        ) from error
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpubench import proof
 from gpubench.files import verified
+from gpubench.files.outputs import may_fill
 from gpubench.harness import machine as machines
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.outcomes import printable
@@ -44,8 +45,11 @@ def run(
 ) -> list[Verification]:
     """Verify what was asked for and store each verification in `results` as it is made (None: nowhere).
 
-    NothingToRunError where nothing of it can run here.
+    NothingToRunError where nothing of it can run here; UsageError, before anything is trained, where `results` cannot
+    be written.
     """
+    if results is not None:
+        may_fill(results / "verified")
     this = machines.describe()
     if line := machines.fallback(request.device_kind, this):
         say(line)

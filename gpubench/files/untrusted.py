@@ -88,12 +88,3 @@ def inert(text: str) -> str:
 def _without_waiting(path: str, flags: int) -> int:
     """A pipe with nobody at its other end would keep us for ever."""
     return os.open(path, flags | os.O_NONBLOCK)
-
-
-def may_write(path: Path, endings: tuple[str, ...]) -> None:
-    """UsageError where something else than such a file would be replaced: a run's records, say, or a device."""
-    if path.exists() and (not path.is_file() or path.suffix.lower() not in endings):
-        raise UsageError(
-            f"{inert(str(path))} is there and is no {' or '.join(endings)} file, so it is not replaced; "
-            "choose another name."
-        )

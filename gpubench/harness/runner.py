@@ -17,7 +17,7 @@ from typing import Protocol, cast
 import psutil
 
 from gpubench import __version__
-from gpubench.harness import clocks, sources, steady
+from gpubench.harness import sources, steady
 from gpubench.harness.gang.launch import GangError, Launch
 from gpubench.harness.gang.local import LocalGang
 from gpubench.harness.gang.surroundings import kept_away
@@ -39,6 +39,7 @@ from gpubench.spec.record import (
 )
 from gpubench.spec.steady import WINDOW_STEPS
 from gpubench.spec.workload import WORKLOADS
+from gpubench.telemetry import clocks
 from gpubench.telemetry.cgroup import CpuGroups, throttled_between
 from gpubench.telemetry.sampler import Sampler
 

@@ -17,6 +17,7 @@ from types import TracebackType
 from gpubench.spec.case import Device
 from gpubench.spec.record import GPU_METRICS, METRICS, DeviceTelemetry, Round, Telemetry
 from gpubench.telemetry.attribution import attribute
+from gpubench.telemetry.clocks import Countdown
 from gpubench.telemetry.cost import cost_of
 from gpubench.telemetry.nvml import system_from_dict
 from gpubench.telemetry.readings import Readings, Window
@@ -114,10 +115,10 @@ class Sampler:
         if self._unanswered_ns is not None and not self._is_complete(self._devices, self._unanswered_ns):
             return
         self._unanswered_ns = None
-        patience_ns = min(max(EDGE_SECONDS * 1e9, 3 * self._readings.edge_ns), LONGEST_EDGE_SECONDS * 1e9)
+        patience = Countdown(min(max(EDGE_SECONDS, 3e-9 * self._readings.edge_ns), LONGEST_EDGE_SECONDS))
         while not self._is_complete(self._devices, asked_ns):
             has_ended = self._process is None or self._process.poll() is not None
-            if has_ended or time.monotonic_ns() - asked_ns > patience_ns:
+            if has_ended or patience.left() < 0:
                 self._unanswered_ns = asked_ns
                 return
             time.sleep(0.002)
@@ -261,23 +262,21 @@ class Sampler:
 
     def _wait_for(self, devices: Sequence[Device], until_ns: int) -> None:
         """Until each device that is sampled has a sample at `until_ns` or later, or there is no hope of one."""
-        begun_ns = until_ns
+        for_answer = Countdown(START_SECONDS - _seconds_since(self._started_ns))
+        for_samples, waited = None, _seconds_since(until_ns) if self._readings.headers else 0.0
         while not self._is_complete(devices, until_ns) and self._process and self._process.poll() is None:
-            now_ns = time.monotonic_ns()
-            if not self._readings.headers:
-                begun_ns, patience_end_ns = now_ns, self._started_ns + START_SECONDS * 1e9
-            else:
+            if self._readings.headers and for_samples is None:
                 slow_ns = 3 * max(self._sampled_period_ns, self._readings.edge_ns)
-                patience_end_ns = begun_ns + SILENCE_SECONDS * 1e9 + slow_ns
-            if now_ns > patience_end_ns:
+                for_samples = Countdown(SILENCE_SECONDS + slow_ns / 1e9 - waited)
+            if (for_samples or for_answer).left() < 0:
                 return
             time.sleep(min(0.02, self._period_seconds / 4))
         self._readings.update()  # what it wrote before it ended
 
     def _wait_for_history(self, devices: Sequence[Device], until_ns: int) -> None:
         """Until the driver has told about the utilisation up to `until_ns`, where it tells at all."""
-        patience_end_ns = until_ns + round(HISTORY_SECONDS * 1e9)
-        while self._process and self._process.poll() is None and time.monotonic_ns() < patience_end_ns:
+        patience = Countdown(HISTORY_SECONDS - _seconds_since(until_ns))
+        while self._process and self._process.poll() is None and patience.left() > 0:
             newest = [self._readings.newest_history_ns(device.id) for device in devices]
             if all(time_ns is None or time_ns >= until_ns for time_ns in newest):
                 return
@@ -319,6 +318,11 @@ class Sampler:
         except OSError:
             return ""
         return f": {lines[-1]}" if lines else ""
+
+
+def _seconds_since(time_ns: int) -> float:
+    """0 where the clock has stepped back meanwhile."""
+    return max(0.0, (time.monotonic_ns() - time_ns) / 1e9)
 
 
 def _ending(code: int) -> str:

@@ -124,6 +124,8 @@ def run_schedule(sweep: Callable[[bool, int], None], period_ns: int, commands: C
     start_ns, tick = time.monotonic_ns(), 1
     while True:
         wait_ns = start_ns + tick * period_ns - time.monotonic_ns()
+        if wait_ns > period_ns:  # the clock has stepped back: the next tick would be that far away
+            start_ns, tick, wait_ns = time.monotonic_ns(), 1, period_ns
         command = commands.next(max(0, wait_ns) / 1e9)
         if command is None:
             sweep(False, time.monotonic_ns() - start_ns - tick * period_ns)

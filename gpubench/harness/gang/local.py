@@ -17,15 +17,15 @@ import psutil
 
 import gpubench
 from gpubench.harness import interrupts
-from gpubench.harness.clocks import TICK_SECONDS, Countdown
 from gpubench.harness.gang.launch import GangError, Launch
-from gpubench.harness.gang.log import Log
+from gpubench.harness.gang.log import Log, start
 from gpubench.harness.gang.surroundings import surroundings
 from gpubench.harness.outcomes import TAIL_BYTES, Ending, garbled, judge, oom_kills
 from gpubench.harness.scratch import scratch_folder
 from gpubench.spec.case import Device
 from gpubench.spec.messages import MESSAGE_FD_VARIABLE, Failed, Order, Report, from_line, to_line
 from gpubench.spec.record import Phase
+from gpubench.telemetry.clocks import TICK_SECONDS, Countdown
 
 WORKER = Path(gpubench.__file__).parent / "worker" / "__main__.py"
 SETTLE_SECONDS = 1.0  # after one rank failed: time for the others' last words, which tell who was first
@@ -56,7 +56,7 @@ def _readable_at_end_of(pid: int) -> int:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         os.close(writing)
 
-    threading.Thread(target=wait, name=f"wait for {pid}", daemon=True).start()
+    start(threading.Thread(target=wait, name=f"wait for {pid}", daemon=True))
     return reading
 
 
@@ -92,7 +92,11 @@ class Rank:
         finally:
             os.close(theirs)
             os.close(self.log.writing)
-        self.end_fd = _readable_at_end_of(self.process.pid)
+        try:
+            self.end_fd = _readable_at_end_of(self.process.pid)
+        except OSError:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            raise
 
     def order(self, message: Order) -> None:
         assert self.process.stdin is not None

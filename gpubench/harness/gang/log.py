@@ -6,6 +6,7 @@ nor fills the disk, and a launch goes on where no file can be made or where the 
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -14,6 +15,14 @@ HEAD_BYTES = 8 << 20
 TAIL_BYTES = 1 << 20
 PIECE_BYTES = 1 << 18
 LAST_WORDS_SECONDS = 0.5  # a child that a worker has left may hold the pipe open for ever
+
+
+def start(thread: threading.Thread) -> None:
+    """OSError, as for a process, where the system has no room for one more."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise OSError(errno.EAGAIN, "there can be no more threads") from error
 
 
 class Log:
@@ -28,7 +37,12 @@ class Log:
         self._file = self._open()
         reading, self.writing = os.pipe()
         self._thread = threading.Thread(target=self._empty, args=(reading,), name=f"log {path.name}", daemon=True)
-        self._thread.start()
+        try:
+            start(self._thread)
+        except OSError:
+            os.close(reading)
+            os.close(self.writing)
+            raise
 
     def last(self, most: int) -> bytes:
         """The last bytes that were printed, once those of a worker that has ended have come through."""
