@@ -75,7 +75,7 @@ def installed(versions: Iterable[Version]) -> tuple[Path, Version] | None:
 
 def _with_pyenv(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables with all that pyenv has installed on PATH. Its own entry there shows the versions in use only."""
-    root = Path(environment.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    root = Path(environment.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv"))  # some users have no home
     folders = sorted(str(folder) for folder in root.glob("versions/*/bin"))
     return {**environment, "PATH": os.pathsep.join([environment.get("PATH", os.defpath), *folders])}
 

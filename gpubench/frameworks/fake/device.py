@@ -50,6 +50,13 @@ def advance(seconds: float, slowest_seconds: float) -> None:
         time.sleep(seconds)
 
 
+def _step_back(seconds: float) -> None:
+    """As no monotonic clock should."""
+    global _gang_ns, _now_ns
+    _now_ns -= round(seconds * 1e9)
+    _gang_ns = (_gang_ns or 0) - round(seconds * 1e9)
+
+
 def take(case: Case, place: Place) -> None:
     global _busy_cores
     _busy_cores = len(place.devices)
@@ -113,6 +120,11 @@ def misbehave(place: Place, phase: str, steps_done: int) -> None:
         wanted["how"] = "done"
         for _ in range(wanted.get("megabytes", 8)):
             print("x" * (1 << 20), flush=True)
+    elif how == "clock_back":
+        wanted["how"] = "done"
+        _step_back(3600)
+    elif how == "signal":
+        os.kill(os.getpid(), wanted["signal"])
     elif how == "fork":
         wanted["how"] = "done"
         if os.fork() == 0:
