@@ -65,7 +65,7 @@ def test_a_launch_goes_on_without_a_log_where_none_can_be_made_and_still_has_its
     os.close(log.writing)
     log.close()
     assert log.last(100) == b"last words"
-    assert log.problem == "Not a directory"
+    assert log.problem == "File exists"  # and is no folder
 
 
 def test_a_disk_that_is_full_of_files_costs_the_logs_and_the_series_and_no_record(harness, mounted):

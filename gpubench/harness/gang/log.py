@@ -6,6 +6,7 @@ nor fills the disk, and a launch goes on where no file can be made or where the 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import threading
@@ -13,7 +14,7 @@ from pathlib import Path
 
 HEAD_BYTES = 8 << 20
 TAIL_BYTES = 1 << 20
-PIECE_BYTES = 1 << 18
+PIECE_BYTES = 1 << 16
 LAST_WORDS_SECONDS = 0.5  # a child that a worker has left may hold the pipe open for ever
 
 
@@ -70,18 +71,20 @@ class Log:
             return None
 
     def _empty(self, reading: int) -> None:
-        while piece := os.read(reading, PIECE_BYTES):
-            self._tail += piece
-            if len(self._tail) > 2 * TAIL_BYTES:
-                del self._tail[:-TAIL_BYTES]
-            head = piece[: self._head_left]
-            self._head_left -= len(head)
-            self._after_head += len(piece) - len(head)
+        piece = bytearray(PIECE_BYTES)  # one for all: there may be no memory for another
+        while size := os.readv(reading, [piece]):
+            head = min(size, self._head_left)
+            self._head_left -= head
+            self._after_head += size - head
+            with contextlib.suppress(MemoryError):  # the worker must not wait for it
+                self._tail += memoryview(piece)[:size]
+                if len(self._tail) > 2 * TAIL_BYTES:
+                    del self._tail[:-TAIL_BYTES]
             if head and self._file is not None:
-                self._write(self._file, head)
+                self._write(self._file, memoryview(piece)[:head])
         os.close(reading)
 
-    def _write(self, file: int, data: bytes | bytearray) -> None:
+    def _write(self, file: int, data: bytes | bytearray | memoryview) -> None:
         try:
             while data and self.problem is None:
                 data = data[os.write(file, data) :]
