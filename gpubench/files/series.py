@@ -29,10 +29,16 @@ def save(telemetry: Telemetry, folder: Path, name: str) -> Telemetry:
     """Write the series of all devices to `name` in `folder`, and give the telemetry without them, which names the file.
 
     Without any series nothing is written, and the telemetry is given back as it was. OSError where the file cannot be
-    written; then there is none, not half of one, nor is there where it is interrupted.
+    written, MemoryError where the address space is limited; then there is none, not half of one, nor is there where it
+    is interrupted.
     """
     if not any(device.time_ns for device in telemetry.devices):
         return telemetry
+    import resource  # where series are only read, it need not exist
+
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        # Where too little is left, Arrow has been seen to end the process with SIGSEGV, and the launch with it.
+        raise MemoryError("the address space is limited (ulimit -v), which Arrow does not bear")
     path = folder / name
     path.parent.mkdir(exist_ok=True)
     part = path.with_name(path.name + ".part")
