@@ -78,11 +78,10 @@ def test_series_that_cannot_be_written_apart_stay_in_the_record(journal):
     told = []
     journal.say = told.append
     record = make_record()
-    for _ in range(2):
-        written = journal.append(record)
+    first, written = (journal.append(replace(record, record_id=n * 32)) for n in "12")
     assert written.telemetry.devices == record.telemetry.devices
     assert written.telemetry.series_inside == "FileExistsError: File exists"
-    assert store.load(journal.path).records == [written, written]
+    assert store.load(journal.path).records == [first, written]
     (only,) = told
     assert "could not be written to a file of their own (FileExistsError: File exists); they stay in the rec" in only
 
