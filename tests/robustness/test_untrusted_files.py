@@ -36,10 +36,20 @@ def test_show_is_inert(harness, hostile_file, form):
         assert_csv(done.stdout)
 
 
+def hostile_with_a_number(record, text):
+    """The text everywhere that leaves a record consistent, so that it has a number and is drawn."""
+    hostile = everywhere(record, text)
+    hostile["software"][text] = "1"  # the framework of the case
+    hostile["outcome"] = record["outcome"]
+    return hostile
+
+
 def test_report_is_inert_and_stays_in_its_folder(harness, tmp_path):
     lines = honest_lines()
     texts = (MARKUP, "../../up", "x" * 64)
-    hostile = [json.dumps(everywhere(json.loads(line), text)) for text, line in zip(texts, lines[18:], strict=False)]
+    hostile = [
+        json.dumps(hostile_with_a_number(json.loads(line), text)) for text, line in zip(texts, lines[18:], strict=False)
+    ]
     (tmp_path / "0001_hostile.jsonl").write_text("\n".join([*hostile, ""]))
     done = harness.run("report", str(tmp_path / "0001_hostile.jsonl"), "-o", str(tmp_path / "page.html"))
     assert done.returncode == 0, done.stderr
