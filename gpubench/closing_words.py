@@ -51,7 +51,7 @@ def _table(records: Sequence[RunRecord], journal: Journal | None, width: int | N
 def _draw(path: Path) -> tuple[Path, list[Path]]:
     """The page and the plots beside a journal."""
     from gpubench.analysis.scaling import summarize_runs
-    from gpubench.files.store import load, with_traces
+    from gpubench.files.reducing import load, with_traces
     from gpubench.report.html import write_html
     from gpubench.report.plots import write_plots
 

@@ -39,7 +39,7 @@ PLAYBACK = Playback()
 def play(benchmark: BenchmarkFixture, summary: CaseSummary) -> None:
     """The seconds a step of every round of every launch that counts; `summary` has a number."""
     case = summary.case
-    step_seconds = [one.seconds / one.steps for record in summary.counted for one in record.rounds]
+    step_seconds = [one.seconds / one.steps for record in summary.counted for one in record.whole().rounds]
     durations = iter(step_seconds)
     benchmark.group = f"{case.workload} {case.precision} {case.scaling}"
     benchmark.extra_info.update(extra_info(summary))
@@ -55,7 +55,7 @@ def extra_info(summary: CaseSummary) -> dict[str, Any]:
 
     (row,) = tables.rows([summary])
     finite = {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in row.items()}
-    return {**finite, "records": [_plain(record) for record in summary.counted]}
+    return {**finite, "records": [_plain(record.whole()) for record in summary.counted]}
 
 
 def _plain(record: RunRecord) -> Any:

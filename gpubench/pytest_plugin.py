@@ -136,7 +136,7 @@ class Measure:
 
         lost = [record for record in summary.records if record.outcome.status not in ("ok", "skipped")]
         if lost:
-            outcome = lost[-1].outcome
+            outcome = lost[-1].whole().outcome
             tail = "\n".join(f"  | {line}" for line in outcome.log_tail)
             return f"launch {lost[-1].launch}: {outcome.status}: {outcome.message}\n{outcome.remedy}\n{tail}"
         of_work = any(check.severity == "severe" and not sets_aside(check) for check in summary.checks)

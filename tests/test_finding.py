@@ -44,7 +44,7 @@ def test_what_lies_beside_a_run_is_not_taken_for_it(other):
     run = save(Path("vendor/0001_x.jsonl"))
     save(Path("vendor") / other)
     assert find("vendor", RESULTS) == find("last", Path("vendor")) == run
-    [read] = reading.runs_of("vendor", RESULTS)
+    [read] = reading.runs_of("vendor", RESULTS, store.load)
     assert read.run.path == run
 
 
@@ -75,7 +75,7 @@ def test_a_machine_folder_may_be_a_link(here):
     (RESULTS / "box").symlink_to(here / "disk" / "box")
     assert find("far", RESULTS) == RESULTS / "box" / "0003_far.jsonl"
     assert find("last", RESULTS) == RESULTS / "box" / "0003_far.jsonl"  # one level, and no further
-    assert [read.run.name for read in reading.runs_of("results", RESULTS)] == ["far"]
+    assert [read.run.name for read in reading.runs_of("results", RESULTS, store.load)] == ["far"]
 
 
 def test_links_in_a_circle_are_no_trap_and_count_nothing_twice(here):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubench.files import store
+from gpubench.files import reducing, store
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.record import to_json
 from tests.builders import make_record
@@ -37,7 +37,7 @@ def test_series_lie_apart_and_a_trace_can_be_drawn_again(journal):
     made = [make_record(launch=launch, record_id=f"{launch:032}") for launch in (1, 2)]
     for record in made:
         journal.append(record)
-    first, second = store.with_traces(store.load(journal.path)).records
+    first, second = (record.whole() for record in reducing.with_traces(reducing.load(journal.path)).records)
     assert first.telemetry.devices == made[0].telemetry.devices
     assert (journal.path.parent / second.telemetry.series_file).is_file()
     assert second.telemetry.devices[0].series == {}, "one trace a case is drawn; the others need not fill the memory"
@@ -47,9 +47,9 @@ def test_series_lie_apart_and_a_trace_can_be_drawn_again(journal):
 def test_a_trace_that_is_gone_costs_the_trace_alone(journal):
     made = [journal.append(make_record(launch=launch, record_id=f"{launch:032}")) for launch in (1, 2)]
     (journal.path.parent / made[0].telemetry.series_file).unlink()
-    run = store.with_traces(store.load(journal.path))
+    run = reducing.with_traces(reducing.load(journal.path))
     assert [record.launch for record in run.records] == [1, 2]
-    assert [bool(record.telemetry.devices[0].time_ns) for record in run.records] == [False, True]
+    assert [bool(record.whole().telemetry.devices[0].time_ns) for record in run.records] == [False, True]
     assert len(run.warnings) == 1
     assert "launch 1: no trace: Cannot read the series" in run.warnings[0]
 
@@ -58,7 +58,7 @@ def test_where_all_traces_are_gone_one_warning_says_so(journal):
     for launch in range(1, 6):
         journal.append(make_record(launch=launch, record_id=f"{launch:032}"))
     shutil.rmtree(journal.path.with_suffix(".series"))
-    (warning,) = store.with_traces(store.load(journal.path)).warnings
+    (warning,) = reducing.with_traces(reducing.load(journal.path)).warnings
     assert "launch 1: no trace" in warning
     assert warning.endswith("(so it is with 4 more)")
 
@@ -68,8 +68,8 @@ def test_the_series_of_another_launch_are_no_trace_of_this_one(journal):
     hour_ns = 3600 * 10**9
     later = [replace(one, start_ns=one.start_ns + hour_ns, end_ns=one.end_ns + hour_ns) for one in record.rounds]
     journal.append(replace(record, rounds=later))
-    run = store.with_traces(store.load(journal.path))
-    assert run.records[0].telemetry.devices[0].time_ns == []
+    run = reducing.with_traces(reducing.load(journal.path))
+    assert run.records[0].whole().telemetry.devices[0].time_ns == []
     assert "has no reading from the time of its rounds" in run.warnings[0]
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
-from gpubench.spec.record import RunRecord
+from gpubench.spec.case import Case
 from gpubench.spec.verification import Verification
 
 
-def badge(record: RunRecord, verifications: Iterable[Verification]) -> str:
+class Launched(Protocol):
+    """A launch, as far as it is asked for here."""
+
+    @property
+    def case(self) -> Case: ...
+    @property
+    def software(self) -> Mapping[str, str]: ...
+
+
+def badge(record: Launched, verifications: Iterable[Verification]) -> str:
     """`verified`, `not verified`, or `failed: ` and why.
 
     Verified takes two proofs in the record's own software, code and kind of device: that the framework's model of the
@@ -24,7 +34,7 @@ def badge(record: RunRecord, verifications: Iterable[Verification]) -> str:
     return "verified" if parts == {True, False} else "not verified"
 
 
-def _covers(verification: Verification, record: RunRecord) -> bool:
+def _covers(verification: Verification, record: Launched) -> bool:
     case = record.case
     same_subject = (
         (verification.workload, verification.framework) == (case.workload, case.framework)

@@ -15,6 +15,7 @@ from typing import Literal
 from gpubench.analysis import stats
 from gpubench.analysis.badge import badge
 from gpubench.analysis.factors import ABSENT, IDENTITY, Factor, factors
+from gpubench.analysis.reduced import Reduced, as_reduced
 from gpubench.analysis.scaling import CaseSummary, machine_labels, summarize
 from gpubench.analysis.stats import Interval, Launch
 from gpubench.analysis.verdict import MARGIN
@@ -36,7 +37,8 @@ class Side:
 
     def verification(self, summary: CaseSummary) -> str:
         """Whether the case was shown to be the same work: `verified`, `not verified`, or how it failed."""
-        found = {badge(record, self.verifications) for record in summary.counted or summary.records}
+        of_kind = {id(record.software): record for record in summary.counted or summary.records}
+        found = {badge(record, self.verifications) for record in of_kind.values()}
         return " and ".join(sorted(found))
 
 
@@ -85,19 +87,19 @@ class Comparison:
         return self.sides[0]
 
 
-def side_of(name: str, records: Sequence[RunRecord], verifications: Sequence[Verification] = ()) -> Side:
+def side_of(name: str, records: Sequence[RunRecord | Reduced], verifications: Sequence[Verification] = ()) -> Side:
     """UsageError where the records are of several machines: their figures must not meet in one column.
 
     A launch that is there twice, in a run and in its bundle, counts once.
     """
-    records = once(records)
-    machines = sorted(machine_labels(records).values())
+    launches = once(map(as_reduced, records))
+    machines = sorted(machine_labels(launches).values())
     if len(machines) > 1:
         raise UsageError(
             f"{name} holds runs of {len(machines)} machines, or of one in {len(machines)} states "
             f"({'; '.join(machines[:5])}): name the runs of each apart."
         )
-    ran = [summary for summary in summarize(records) if any(r.outcome.status != "skipped" for r in summary.records)]
+    ran = [summary for summary in summarize(launches) if any(r.outcome.status != "skipped" for r in summary.records)]
     return Side(name, tuple(ran), tuple(verifications))
 
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from gpubench.analysis.scaling import CaseSummary
 from gpubench.analysis.stats import BOOTSTRAP_LAUNCHES, CONFIDENCE, FEWEST_LAUNCHES, Floats, Interval, Launch
-from gpubench.analysis.usage import usage_of
 
 DRAWS = 4000
 
@@ -94,7 +93,7 @@ def _estimates(summary: CaseSummary) -> tuple[Estimate, Estimate]:
 
 def launch_joules(summary: CaseSummary) -> list[float] | None:
     """Joules a sample of each launch, in the order of `summary.launches`; None unless all of them are known."""
-    found = [usage_of([record]).joules_per_sample for record in summary.counted]
+    found = [launch.used.joules_per_sample for launch in summary.counted]
     known = [joules for joules in found if joules]
     return known if len(known) == len(summary.launches) else None
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, fields
 from statistics import median
 from typing import Literal
 
+from gpubench.analysis.reduced import Reduced
 from gpubench.analysis.scaling import CaseSummary
 from gpubench.spec.case import Case
 from gpubench.spec.identity import cpu_limit, identity, label, labels
-from gpubench.spec.record import RunRecord
 
 GIB = 1024**3
 CLOCK_MARGIN = 0.02  # mean clocks this close to one another are the same: they move with temperature
@@ -73,27 +73,24 @@ def _known(summary: CaseSummary) -> dict[tuple[Kind, str], str]:
     return known
 
 
-def _parameters(record: RunRecord) -> str | None:
-    return None if record.observed.parameters is None else f"{record.observed.parameters:,}"
+def _parameters(record: Reduced) -> str | None:
+    return None if record.parameters is None else f"{record.parameters:,}"
 
 
-def _devices(record: RunRecord) -> str | None:
+def _devices(record: Reduced) -> str | None:
     return ", ".join(dict.fromkeys(device.name for device in record.devices))
 
 
-def _device_memory(record: RunRecord) -> str | None:
+def _device_memory(record: Reduced) -> str | None:
     sizes = dict.fromkeys(device.memory_bytes for device in record.devices if device.memory_bytes is not None)
     return ", ".join(f"{size / GIB:.1f} GiB" for size in sizes)
 
 
-def _power_limit(record: RunRecord) -> str | None:
-    system = record.telemetry.system
-    used = {device.id for device in record.devices}
-    limits = [gpu.power_limit_watts for gpu in system.gpus if gpu.id in used] if system else []
-    return ", ".join(f"{limit:.0f} W" for limit in dict.fromkeys(limits) if limit is not None)
+def _power_limit(record: Reduced) -> str | None:
+    return ", ".join(f"{limit:.0f} W" for limit in dict.fromkeys(record.power_limits_watts) if limit is not None)
 
 
-_OF_RECORD: Mapping[tuple[Kind, str], Callable[[RunRecord], str | None]] = {
+_OF_RECORD: Mapping[tuple[Kind, str], Callable[[Reduced], str | None]] = {
     ("work", "parameters"): _parameters,
     ("machine", "devices"): _devices,
     ("machine", "device memory"): _device_memory,
@@ -105,7 +102,7 @@ _OF_RECORD: Mapping[tuple[Kind, str], Callable[[RunRecord], str | None]] = {
     ("software", "driver"): lambda record: record.machine.driver,
     ("software", "CUDA of the driver"): lambda record: record.machine.cuda,
     ("condition", "power limit"): _power_limit,
-    ("condition", "CPU instructions used"): lambda record: record.observed.cpu_capability,
+    ("condition", "CPU instructions used"): lambda record: record.cpu_capability,
     ("condition", "measured on"): lambda record: record.started_at[:10],
 }
 
@@ -118,8 +115,7 @@ def _clocks(reference: CaseSummary, other: CaseSummary) -> Factor | None:
 
 
 def _clock_mhz(summary: CaseSummary) -> float | None:
-    rounds = [each for record in summary.records for device in record.telemetry.devices for each in device.rounds]
-    clocks = [each.sm_clock_mhz for each in rounds if each.sm_clock_mhz is not None]
+    clocks = [clock for record in summary.records for clock in record.used.sm_clock_mhz]
     return median(clocks) if clocks else None
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
-from gpubench.spec.record import DeviceTelemetry, Round, RunRecord
+from gpubench.spec.record import DeviceTelemetry, Round, RoundTelemetry, RunRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,7 @@ def round_loads(record: RunRecord) -> list[RoundLoad]:
     if record.case.device_kind != "cpu":
         return []
     sampled = {device.id: device for device in record.telemetry.devices}
-    devices = [sampled.get(device.id) for device in record.devices]
+    devices = [_Sampled.of(sampled.get(device.id)) for device in record.devices]
     n_cores = [len(device.cores) or record.case.cores_per_device for device in record.devices]
     return [
         RoundLoad(
@@ -51,43 +53,56 @@ def mean_load(loads: Sequence[RoundLoad], what: str) -> float | None:
     return mean
 
 
-def _foreign(one: Round, devices: Sequence[DeviceTelemetry | None], n_cores: Sequence[int]) -> float | None:
+@dataclass(frozen=True)
+class _Sampled:
+    """A device's rounds by index, and its readings of stolen time in the order of their time."""
+
+    rounds: dict[int, RoundTelemetry]
+    steal: list[tuple[int, float]]  # of a device that has a round without a figure of its own
+
+    @staticmethod
+    def of(device: DeviceTelemetry | None) -> _Sampled:
+        """Of a device that was not sampled: nothing."""
+        if device is None:
+            return _Sampled({}, [])
+        rounds = {each.index: each for each in reversed(device.rounds)}  # of two for one round, the first
+        series = device.series.get("steal_percent", [])
+        readings = zip(device.time_ns, series, strict=False)
+        return _Sampled(rounds, sorted((time_ns, value) for time_ns, value in readings if value is not None))
+
+    def utilization_percent(self, index: int) -> float | None:
+        found = self.rounds.get(index)
+        return found.utilization_percent if found else None
+
+    def steal_percent(self, one: Round) -> float | None:
+        """The round's own figure, or the mean of the readings that lie in it."""
+        found = self.rounds.get(one.index)
+        if found is not None and found.steal_percent is not None:
+            return found.steal_percent
+        first, last = (bisect_right(self.steal, time_ns, key=itemgetter(0)) for time_ns in (one.start_ns, one.end_ns))
+        inside = [value for _, value in self.steal[first:last]]
+        return sum(inside) / len(inside) if inside else None
+
+
+def _foreign(one: Round, devices: Sequence[_Sampled], n_cores: Sequence[int]) -> float | None:
     seconds = (one.end_ns - one.start_ns) / 1e9
     if seconds <= 0 or not devices or not all(n_cores):
         return None
+    percents = [device.utilization_percent(one.index) for device in devices]
     busy = [
-        None if percent is None else percent / 100 * cores * seconds
-        for percent, cores in zip((_utilization(device, one.index) for device in devices), n_cores, strict=True)
+        percent / 100 * cores * seconds for percent, cores in zip(percents, n_cores, strict=True) if percent is not None
     ]
-    known = [value for value in busy if value is not None]
-    if len(known) < len(busy):
+    if len(busy) < len(devices):
         return None
     ours = one.rank_cpu_seconds
-    if len(ours) == len(known):
-        shares = [(b - o) / (c * seconds) for b, o, c in zip(known, ours, n_cores, strict=True)]
+    if len(ours) == len(busy):
+        shares = [(b - o) / (c * seconds) for b, o, c in zip(busy, ours, n_cores, strict=True)]
         return max(0.0, *shares)
     if len(ours) == 1:
-        return max(0.0, (sum(known) - ours[0]) / (sum(n_cores) * seconds))
+        return max(0.0, (sum(busy) - ours[0]) / (sum(n_cores) * seconds))
     return None
 
 
-def _utilization(device: DeviceTelemetry | None, index: int) -> float | None:
-    if device is None:
-        return None
-    return next((each.utilization_percent for each in device.rounds if each.index == index), None)
-
-
-def _stolen(one: Round, devices: Sequence[DeviceTelemetry | None]) -> float | None:
-    percents = [_steal_percent(device, one) for device in devices if device is not None]
-    known = [percent for percent in percents if percent is not None]
+def _stolen(one: Round, devices: Sequence[_Sampled]) -> float | None:
+    known = [percent for device in devices if (percent := device.steal_percent(one)) is not None]
     return max(known) / 100 if known and len(known) == len(devices) else None
-
-
-def _steal_percent(device: DeviceTelemetry, one: Round) -> float | None:
-    """The round's own figure, or the mean of the samples that lie in it."""
-    figure = next((each.steal_percent for each in device.rounds if each.index == one.index), None)
-    if figure is not None:
-        return figure
-    samples = zip(device.time_ns, device.series.get("steal_percent", []), strict=False)
-    inside = [value for time_ns, value in samples if value is not None and one.start_ns < time_ns <= one.end_ns]
-    return sum(inside) / len(inside) if inside else None

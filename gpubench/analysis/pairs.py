@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import geometric_mean
 
-from gpubench.spec.record import Round, RunRecord
+from gpubench.analysis.reduced import Reduced
 
 
-def pair_ratios(gang: Sequence[RunRecord], baseline: Sequence[RunRecord]) -> tuple[float, ...]:
+def pair_ratios(gang: Sequence[Reduced], baseline: Sequence[Reduced]) -> tuple[float, ...]:
     """Throughput of the gang over that of the baseline, one ratio for each pair of launches in both.
 
     Of a pair, the geometric mean over its rounds: round i of one and round i of the other are neighbours in time. The
@@ -20,16 +20,12 @@ def pair_ratios(gang: Sequence[RunRecord], baseline: Sequence[RunRecord]) -> tup
         if record.schedule and record.schedule.pair_id and record.schedule.paired_as == "baseline"
     }
     pairs = [
-        (record, partners[record.schedule.pair_id])
+        (record.timed, partners[record.schedule.pair_id].timed)
         for record in gang
         if record.schedule and record.schedule.paired_as == "gang" and record.schedule.pair_id in partners
     ]
     return tuple(
-        geometric_mean(_rate(one) / _rate(other) for one, other in zip(a.rounds, b.rounds, strict=True))
+        geometric_mean(one / other for one, other in zip(a.rates, b.rates, strict=True))
         for a, b in pairs
-        if len(a.rounds) == len(b.rounds)
+        if a and b and len(a.rates) == len(b.rates)
     )
-
-
-def _rate(one: Round) -> float:
-    return one.samples / one.seconds

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean, median
+from typing import Protocol
 
 from gpubench.analysis.stats import Interval, median_interval
-from gpubench.spec.record import Round, RunRecord
+from gpubench.spec.record import Round, RunRecord, SamplerCost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +30,22 @@ class SamplerEffect:
     interval: Interval | None
 
 
-def sampler_effect(records: Sequence[RunRecord]) -> SamplerEffect | None:
+class Sampled(Protocol):
+    """A launch, as far as it is asked for here."""
+
+    @property
+    def cost(self) -> SamplerCost | None: ...
+    @property
+    def slowdown(self) -> float | None: ...
+
+
+def sampler_effect(launches: Sequence[Sampled]) -> SamplerEffect | None:
     """None where nothing was sampled."""
-    costs = [record.telemetry.cost for record in records if record.telemetry.cost is not None]
+    costs = [launch.cost for launch in launches if launch.cost is not None]
     if not costs:
         return None
     timed = [cost for cost in costs if cost.seconds]
-    ratios = [ratio for record in records if (ratio := _with_over_without(record)) is not None]
+    ratios = [launch.slowdown for launch in launches if launch.slowdown is not None]
     interval = median_interval(ratios)
     return SamplerEffect(
         core_share=sum(c.cpu_seconds for c in timed) / sum(c.seconds or 0.0 for c in timed) if timed else None,
@@ -50,7 +60,7 @@ def sampler_effect(records: Sequence[RunRecord]) -> SamplerEffect | None:
     )
 
 
-def _with_over_without(record: RunRecord) -> float | None:
+def with_over_without(record: RunRecord) -> float | None:
     """A step's time in the rounds next to the control round, over its time in the control round.
 
     One from each side where there are both, so that steady drift falls out. None where one of them was not sampled:

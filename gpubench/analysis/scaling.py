@@ -17,12 +17,13 @@ from typing import Protocol
 
 from gpubench.analysis import stats
 from gpubench.analysis.badge import badge
-from gpubench.analysis.checks import doubts, sets_aside, together, worst
+from gpubench.analysis.checks import sets_aside, together, worst
 from gpubench.analysis.checks.merge import beside_a_number, merged, unique
 from gpubench.analysis.checks.series import series_doubts
 from gpubench.analysis.pairs import pair_ratios
+from gpubench.analysis.reduced import Reduced, as_reduced
 from gpubench.analysis.stats import Interval, Launch
-from gpubench.analysis.usage import Usage, usage_of
+from gpubench.analysis.usage import Usage, usage
 from gpubench.spec.case import Case
 from gpubench.spec.identity import Identity, identity, label, labels
 from gpubench.spec.invariants.ids import once
@@ -37,7 +38,7 @@ class Run(Protocol):
     """A saved run, as far as figures need it."""
 
     @property
-    def records(self) -> Sequence[RunRecord]: ...
+    def records(self) -> Sequence[RunRecord | Reduced]: ...
     @property
     def verifications(self) -> Sequence[Verification]: ...
 
@@ -48,6 +49,7 @@ class LostLaunch:
 
     launch: int
     outcome: Outcome
+    whole: Callable[[], RunRecord]  # reads its record, with the end of its log
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ class CaseSummary:
     case: Case
     machine: Machine
     machine_label: str
-    records: tuple[RunRecord, ...]
-    counted: tuple[RunRecord, ...] = ()
+    records: tuple[Reduced, ...]
+    counted: tuple[Reduced, ...] = ()
     launches: tuple[Launch, ...] = ()
     lost: tuple[LostLaunch, ...] = ()
     set_aside: tuple[SetAside, ...] = ()
@@ -138,7 +140,7 @@ class CaseSummary:
 
 
 def summarize(
-    records: Iterable[RunRecord],
+    records: Iterable[RunRecord | Reduced],
     verifications: Sequence[Verification] = (),
     known: Mapping[Identity, str] | None = None,
 ) -> list[CaseSummary]:
@@ -147,7 +149,7 @@ def summarize(
     `verifications` are those of where it was measured; a case that none covers is not verified. `known` has the
     machines' labels where more is shown beside these records.
     """
-    return _summarize(list(records), lambda record: verifications, known)
+    return _summarize([as_reduced(record) for record in records], lambda record: verifications, known)
 
 
 def summarize_runs(runs: Iterable[Run]) -> list[CaseSummary]:
@@ -155,23 +157,23 @@ def summarize_runs(runs: Iterable[Run]) -> list[CaseSummary]:
 
     A launch is verified by what was verified where that launch was measured.
     """
-    found = [(record, run.verifications) for run in runs for record in run.records]
+    found = [(as_reduced(record), run.verifications) for run in runs for record in run.records]
     covering = {id(record): verifications for record, verifications in found}
     return _summarize([record for record, _ in found], lambda record: covering[id(record)], None)
 
 
-Covering = Callable[[RunRecord], Sequence[Verification]]
+Covering = Callable[[Reduced], Sequence[Verification]]
 
 
 def _summarize(
-    records: Sequence[RunRecord], covering: Covering, known: Mapping[Identity, str] | None
+    records: Sequence[Reduced], covering: Covering, known: Mapping[Identity, str] | None
 ) -> list[CaseSummary]:
     records = once(records)
     known = machine_labels(records) if known is None else known
     unlike = together.contradictions(records)
-    groups: dict[tuple[Case, Identity], list[RunRecord]] = defaultdict(list)
+    groups: dict[tuple[Case, Identity], list[Reduced]] = defaultdict(list)
     for record in records:
-        groups[record.case, identity(record.machine)].append(record)
+        groups[record.case, record.identity].append(record)
     measured = [_measured(group, label(group[0].machine, known), unlike) for group in groups.values()]
     bases = {summary.series: summary for summary in measured if summary.case.n_devices == 1}
     compared = [_compared(summary, bases) for summary in measured]
@@ -182,31 +184,34 @@ def _summarize(
     return sorted((_verified(summary, covering) for summary in doubted), key=_order)
 
 
-def machine_labels(records: Iterable[RunRecord]) -> dict[Identity, str]:
+def machine_labels(records: Iterable[RunRecord | Reduced]) -> dict[Identity, str]:
     """A label for each machine of the records, the latest name first of those that a machine has had."""
-    return labels(record.machine for record in sorted(records, key=lambda record: record.started_at))
+    latest_first = sorted(records, key=lambda record: record.started_at)[::-1]
+    shared = {id(record.machine): record.machine for record in latest_first}  # records that were reduced share them
+    return labels(reversed(shared.values()))
 
 
 def _verified(summary: CaseSummary, covering: Covering) -> CaseSummary:
     """With the worst badge of the launches that count."""
-    badges = {badge(record, covering(record)) for record in summary.counted or summary.records}
+    of_kind = {(id(r.software), id(covering(r))): r for r in summary.counted or summary.records}
+    badges = {badge(record, covering(record)) for record in of_kind.values()}
     failed = sorted(word for word in badges if word.startswith("failed"))
     word = failed[0] if failed else "verified" if badges == {"verified"} else "not verified"
     return replace(summary, verification=word)
 
 
-def _measured(records: Sequence[RunRecord], machine_label: str, unlike: Mapping[str, Sequence[Check]]) -> CaseSummary:
+def _measured(records: Sequence[Reduced], machine_label: str, unlike: Mapping[str, Sequence[Check]]) -> CaseSummary:
     """The case by itself: its launches, those that count, no number where too few do or the work was not the same.
 
     `unlike` are the doubts, by record id, that show only beside other records.
     """
     records = sorted(records, key=lambda record: (record.launch, record.started_at))
     ended_well = [record for record in records if record.outcome.status == "ok"]
-    checks = [unique([*doubts(r), *unlike.get(r.record_id, ()), *r.checks]) for r in ended_well]
+    checks = [unique([*unlike.get(r.record_id, ()), *r.checks]) for r in ended_well]
     spoilt = [next(filter(sets_aside, found), None) for found in checks]
-    timed = [(record, _launch(record)) for record, check in zip(ended_well, spoilt, strict=True) if check is None]
-    counted = tuple(record for record, launch in timed if launch is not None)
-    launches = tuple(launch for _, launch in timed if launch is not None)
+    left = [record for record, check in zip(ended_well, spoilt, strict=True) if check is None]
+    counted = tuple(record for record in left if record.timed is not None)
+    launches = tuple(record.timed for record in left if record.timed is not None)
     set_aside = tuple(SetAside(r.launch, check) for r, check in zip(ended_well, spoilt, strict=True) if check)
     summary = CaseSummary(
         case=records[0].case,
@@ -215,11 +220,11 @@ def _measured(records: Sequence[RunRecord], machine_label: str, unlike: Mapping[
         records=tuple(records),
         counted=counted,
         launches=launches,
-        lost=tuple(LostLaunch(r.launch, r.outcome) for r in records if r.outcome.status != "ok"),
+        lost=tuple(LostLaunch(r.launch, r.outcome, r.whole) for r in records if r.outcome.status != "ok"),
         set_aside=set_aside,
-        first_step_seconds=_median(record.warmup.first_step_seconds for record in counted if record.warmup),
+        first_step_seconds=_median(record.first_step_seconds for record in counted),
         launch_noise=stats.noise(launches),
-        usage=usage_of(counted),
+        usage=usage([record.used for record in counted]),
         checks=tuple(merged(checks)),
     )
     reason = _no_number(summary, len(ended_well))
@@ -231,15 +236,6 @@ def _measured(records: Sequence[RunRecord], machine_label: str, unlike: Mapping[
         samples_per_second_interval=stats.rate_interval(launches, summary.sequential),
         checks=tuple(beside_a_number(summary.checks, [(r.launch, r.check) for r in set_aside], len(ended_well))),
     )
-
-
-def _launch(record: RunRecord) -> Launch | None:
-    """The rounds of a launch; None where there is no time or no sample to divide."""
-    samples = tuple(each.samples for each in record.rounds)
-    seconds = tuple(each.seconds for each in record.rounds if each.rank_seconds)
-    if not samples or len(seconds) != len(samples) or min(samples) <= 0 or min(seconds) <= 0:
-        return None
-    return Launch(samples, seconds)
 
 
 def _no_number(summary: CaseSummary, n_ended_well: int) -> NoNumber | None:

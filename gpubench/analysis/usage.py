@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import fmean, median
 
 from gpubench.spec.invariants import OF_TELEMETRY, broken
 from gpubench.spec.record import RoundTelemetry, RunRecord
+
+Rounds = dict[int, list[RoundTelemetry]]  # by index, one for each device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,66 +39,103 @@ class Usage:
         return replace(self, joules_per_sample=None)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Used:
+    """What one launch took: of each round that counts, the values of all devices, or their sum for power.
+
+    `memory_used_bytes` is the most of a GPU, `peak_memory_bytes` the most of a process as the workers counted it.
+    """
+
+    utilization_percent: array[float]
+    power_watts: array[float]
+    sm_clock_mhz: array[float]  # of every round and device that has one
+    memory_used_bytes: int | None
+    peak_memory_bytes: int | None
+    peak_memory_of: str | None
+    joules_per_sample: float | None
+
+
+def used_by(record: RunRecord, contradicts: bool) -> Used:
+    """`contradicts`: its telemetry contradicts itself, so that nothing counts but its clocks, which are a condition."""
+    clocks = [e.sm_clock_mhz for device in record.telemetry.devices for e in device.rounds]
+    clock_mhz = array("d", [clock for clock in clocks if clock is not None])
+    if contradicts:
+        return Used(array("d"), array("d"), clock_mhz, None, None, None, None)
+    rounds = _by_round(record)
+    is_gpu = record.case.device_kind == "gpu"
+    memory = [max(of_all) for of_all in _known(record, rounds, lambda e: e.memory_used_bytes)] if is_gpu else []
+    return Used(
+        utilization_percent=array("d", chain(*_known(record, rounds, lambda e: e.utilization_percent))),
+        power_watts=array("d", map(sum, _known(record, rounds, lambda e: e.power_watts or None))),
+        sm_clock_mhz=clock_mhz,
+        memory_used_bytes=int(max(memory)) if memory else None,
+        peak_memory_bytes=record.observed.peak_memory_bytes,
+        peak_memory_of=record.observed.peak_memory_of,
+        joules_per_sample=_joules_per_sample(record, rounds),
+    )
+
+
 def usage_of(records: Sequence[RunRecord]) -> Usage:
-    records = [record for record in records if not broken(OF_TELEMETRY, record)]
-    busy = [
-        value for record in records for of_all in _known(record, lambda e: e.utilization_percent) for value in of_all
-    ]
-    memory, memory_of = _memory(records)
-    energies = [_joules_per_sample(record) for record in records]
-    known_energies = [energy for energy in energies if energy is not None]
+    return usage([used_by(record, bool(broken(OF_TELEMETRY, record))) for record in records])
+
+
+def usage(launches: Sequence[Used]) -> Usage:
+    busy = [value for launch in launches for value in launch.utilization_percent]
+    watts = [value for launch in launches for value in launch.power_watts]
+    memory, memory_of = _memory(launches)
+    energies = [launch.joules_per_sample for launch in launches if launch.joules_per_sample is not None]
     return Usage(
         utilization_percent=fmean(busy) if busy else None,
         utilization_percent_min=min(busy, default=None),
         utilization_percent_max=max(busy, default=None),
         memory_used_bytes=memory,
         memory_of=memory_of,
-        power_watts=_power_watts(records),
-        joules_per_sample=median(known_energies) if known_energies else None,
+        power_watts=fmean(watts) if watts else None,
+        joules_per_sample=median(energies) if energies else None,
     )
 
 
-def _memory(records: Sequence[RunRecord]) -> tuple[int | None, str | None]:
+def _memory(launches: Sequence[Used]) -> tuple[int | None, str | None]:
     """GPUs: the most in use on one device. CPU shares: the workers' own peak, as the host's memory is everybody's."""
-    if records and records[0].case.device_kind == "gpu":
-        used = [
-            value for record in records for of_all in _known(record, lambda e: e.memory_used_bytes) for value in of_all
-        ]
-        if used:
-            return int(max(used)), None
-    peaks = [r.observed for r in records if r.observed.peak_memory_bytes is not None]
+    used = [launch.memory_used_bytes for launch in launches if launch.memory_used_bytes is not None]
+    if used:
+        return max(used), None
+    peaks = [launch for launch in launches if launch.peak_memory_bytes is not None]
     if not peaks:
         return None, None
-    highest = max(peaks, key=lambda observed: observed.peak_memory_bytes or 0)
+    highest = max(peaks, key=lambda launch: launch.peak_memory_bytes or 0)
     return highest.peak_memory_bytes, highest.peak_memory_of or "process"
 
 
-def _power_watts(records: Sequence[RunRecord]) -> float | None:
-    sums = [sum(of_all) for record in records for of_all in _known(record, lambda each: each.power_watts or None)]
-    return fmean(sums) if sums else None
-
-
-def _joules_per_sample(record: RunRecord) -> float | None:
+def _joules_per_sample(record: RunRecord, rounds: Rounds) -> float | None:
     """Energy of all devices over the timed rounds, over the samples of these rounds; None if any part is unknown."""
-    energies = [sum(of_all) for of_all in _known(record, lambda each: each.energy_joules or None)]
+    energies = [sum(of_all) for of_all in _known(record, rounds, lambda each: each.energy_joules or None)]
     samples = sum(each.samples for each in record.rounds)
     if not samples or len(energies) != len(record.rounds):
         return None
     return sum(energies) / samples
 
 
-def _known(record: RunRecord, value: Callable[[RoundTelemetry], float | None]) -> list[list[float]]:
+def _by_round(record: RunRecord) -> Rounds:
+    """The telemetry of each round, by its index; nothing where it is not of all devices of the case."""
+    found: Rounds = defaultdict(list)
+    devices = record.telemetry.devices
+    if len(devices) == record.case.n_devices:
+        for device in devices:
+            for each in device.rounds:
+                found[each.index].append(each)
+    return found
+
+
+def _known(record: RunRecord, rounds: Rounds, value: Callable[[RoundTelemetry], float | None]) -> list[list[float]]:
     """By round, the values of all devices of the case; without the rounds in which one of them has none.
 
     0 W and 0 J, as records of earlier versions may have, are none: no device trains on no energy.
     """
-    devices = record.telemetry.devices
-    if len(devices) != record.case.n_devices:
-        return []
+    n_devices = record.case.n_devices
     found = []
-    for index in (each.index for each in record.rounds):
-        values = [value(each) for device in devices for each in device.rounds if each.index == index]
-        known = [one for one in values if one is not None]
-        if len(known) == len(devices):
+    for one in record.rounds:
+        known = [figure for each in rounds.get(one.index, ()) if (figure := value(each)) is not None]
+        if len(known) == n_devices:
             found.append(known)
     return found

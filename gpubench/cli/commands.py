@@ -24,6 +24,7 @@ from gpubench.harness import interrupts
 from gpubench.spec.errors import EXIT_CODES, GpubenchError, UsageError
 
 if TYPE_CHECKING:
+    from gpubench.files.reducing import ReducedRun
     from gpubench.files.store import Journal, Run
     from gpubench.spec.record import RunRecord
 
@@ -413,12 +414,12 @@ def report(
         click.echo(path)
 
 
-def _load(word: str, results: Path, traces: bool = False) -> Run:
-    from gpubench.files import store
+def _load(word: str, results: Path, traces: bool = False) -> ReducedRun:
+    from gpubench.files import reducing, store
 
-    loaded = store.load(store.find(word, results))
+    loaded = reducing.load(store.find(word, results))
     if traces:
-        loaded = store.with_traces(loaded)
+        loaded = reducing.with_traces(loaded)
     for warning in loaded.warnings:
         click.echo(f"gpubench: {warning}", err=True)
     if lines := loaded.skipped_lines:
@@ -426,7 +427,7 @@ def _load(word: str, results: Path, traces: bool = False) -> Run:
     return loaded
 
 
-def _show(runs: list[Run], as_json: bool, form: str = "table", columns: Sequence[str] = ()) -> None:
+def _show(runs: Sequence[Run | ReducedRun], as_json: bool, form: str = "table", columns: Sequence[str] = ()) -> None:
     from gpubench.analysis.scaling import summarize_runs
     from gpubench.report import tables
 

@@ -14,8 +14,9 @@ from gpubench.analysis.compare import compare, side_of
 from gpubench.analysis.gate import Gate, Kind, gate
 from gpubench.analysis.study import Study, study
 from gpubench.cli import buying
-from gpubench.files import reading
+from gpubench.files import reading, reducing
 from gpubench.files.reading import Read
+from gpubench.files.reducing import ReducedRun
 from gpubench.files.untrusted import inert
 from gpubench.report.compare_html import Source
 from gpubench.report.compare_tables import as_dict
@@ -40,7 +41,7 @@ def run(words: Sequence[str], results: Path, prices: Path | None = None, mix: Pa
     """`words` are as on the command line, the reference first. UsageError where they cannot be compared."""
     if len(words) < 2:
         raise UsageError("Comparing takes two runs, folders or bundles, or more.")
-    loaded = [reading.runs_of(word, results) for word in words]
+    loaded = [reading.runs_of(word, results, reducing.load) for word in words]
     try:
         return _compared(_labels(words, loaded), loaded, prices, mix)
     except UsageError as error:
@@ -48,7 +49,7 @@ def run(words: Sequence[str], results: Path, prices: Path | None = None, mix: Pa
 
 
 def _compared(
-    labels: Sequence[str], loaded: Sequence[Sequence[Read]], prices: Path | None, mix: Path | None
+    labels: Sequence[str], loaded: Sequence[Sequence[Read[ReducedRun]]], prices: Path | None, mix: Path | None
 ) -> Compared:
     sides, sources = [], {}
     for name, found in zip(labels, loaded, strict=True):
@@ -92,7 +93,7 @@ def gate_lines(found: Gate) -> list[str]:
     return [inert(each) for each in (*told, f"gate at {limit}: {', '.join(counts)}")]
 
 
-def _labels(words: Sequence[str], loaded: Sequence[Sequence[Read]]) -> list[str]:
+def _labels(words: Sequence[str], loaded: Sequence[Sequence[Read[ReducedRun]]]) -> list[str]:
     """What each side is called: its run's name, or its folder's; with more of the path where two would be the same."""
     short = [_label(word, runs) for word, runs in zip(words, loaded, strict=True)]
     longer = [
@@ -105,10 +106,10 @@ def _labels(words: Sequence[str], loaded: Sequence[Sequence[Read]]) -> list[str]
     ]
 
 
-def _label(word: str, runs: Sequence[Read]) -> str:
+def _label(word: str, runs: Sequence[Read[ReducedRun]]) -> str:
     return Path(word).resolve().name if Path(word).is_dir() else runs[0].run.name.removesuffix(reading.BUNDLE_SUFFIX)
 
 
-def _parent(word: str, runs: Sequence[Read]) -> str:
+def _parent(word: str, runs: Sequence[Read[ReducedRun]]) -> str:
     path = Path(word) if Path(word).is_dir() else runs[0].run.path
     return path.resolve().parent.name

@@ -29,9 +29,9 @@ class Loaded:
 
 def load(words: Sequence[str], results: Path) -> Loaded:
     """The runs that are named: as on the command line, also folders and bundles. A record counts once."""
-    from gpubench.files import reading
+    from gpubench.files import reading, store
 
-    return Loaded(apart([read.run for word in words for read in reading.runs_of(word, results)]))
+    return Loaded(apart([read.run for word in words for read in reading.runs_of(word, results, store.load)]))
 
 
 def write(loaded: Loaded, form: str, folder: Path, columns: Sequence[str] = ()) -> list[Path]:

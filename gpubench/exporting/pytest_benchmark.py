@@ -58,7 +58,7 @@ def _case(run: str, summary: CaseSummary) -> dict[str, Any]:
     """The rounds of the launches that count, and no others."""
     stats = Stats()
     for record in summary.counted:
-        for each in record.rounds:
+        for each in record.whole().rounds:
             stats.update(each.seconds / each.steps)
     case = summary.case
     name = f"test_training[{case.id}]"

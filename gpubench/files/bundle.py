@@ -7,26 +7,30 @@ limits, and nothing is written outside the folder.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from gpubench import __version__
 from gpubench.files import sealed, series, store, verified
 from gpubench.files.redaction import Redactor, other_device
+from gpubench.files.reducing import ReducedRun
 from gpubench.files.untrusted import inert, lines, open_file, read_bytes
 from gpubench.files.writing import write_whole
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.verification import Verification
 from gpubench.spec.verification import to_json as verification_to_json
+
+R = TypeVar("R", store.Run, ReducedRun)
 
 FORMAT = 1
 SUFFIX = ".gpubench.zip"
@@ -127,15 +131,16 @@ def unpack(path: Path, folder: Path) -> list[Path]:
     return list(targets)
 
 
-def load(path: Path) -> tuple[store.Run, list[Verification]]:
-    """The run in a bundle, as `store.load` reads one, and what was verified of it."""
-    with tempfile.TemporaryDirectory(prefix="gpubench-") as folder:
-        journal = next(each for each in unpack(path, Path(folder)) if each.suffix == ".jsonl")
-        try:
-            run = store.load(journal)
-        except UsageError as error:  # nobody knows the temporary file
-            raise UsageError(str(error).replace(str(journal), inert(str(path)))) from error
-        return replace(run, path=path), verified.load(Path(folder))
+def load(path: Path, read_run: Callable[[Path], R]) -> tuple[R, list[Verification]]:
+    """The run in a bundle, as `read_run` reads its journal, and what was verified of it."""
+    folder = tempfile.TemporaryDirectory(prefix="gpubench-")
+    atexit.register(folder.cleanup)  # until then, records that were reduced may be read again
+    journal = next(each for each in unpack(path, Path(folder.name)) if each.suffix == ".jsonl")
+    try:
+        run = read_run(journal)
+    except UsageError as error:  # nobody knows the temporary file
+        raise UsageError(str(error).replace(str(journal), inert(str(path)))) from error
+    return replace(run, path=path), verified.load(Path(folder.name))
 
 
 def _records(path: Path) -> Iterator[tuple[dict[str, Any], str | None]]:

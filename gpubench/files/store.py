@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -27,19 +28,22 @@ from gpubench.files.guard import Guard, next_number, rescue
 from gpubench.files.line import decode as decode
 from gpubench.files.untrusted import LARGEST_FILE as LARGEST_FILE
 from gpubench.files.untrusted import LARGEST_LINE, check_file, inert, lines, open_file, read_bytes, read_tail
-from gpubench.files.validation import validate
 from gpubench.files.writing import write_whole
 from gpubench.harness import interrupts
 from gpubench.spec.errors import GpubenchError, UsageError
-from gpubench.spec.identity import identity
-from gpubench.spec.invariants.ids import once
+from gpubench.spec.invariants.ids import Known, once
 from gpubench.spec.record import RunRecord, to_json
 from gpubench.spec.verification import Verification
+
+if TYPE_CHECKING:
+    from gpubench.files.reducing import ReducedRun
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 RECORD_START = b'{"schema":'  # as `to_json` writes a line
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 WARNINGS_TOLD = 20
+R = TypeVar("R", bound=Known)
+AnyRun = TypeVar("AnyRun", "Run", "ReducedRun")
 LONGEST_WARNING = 300
 
 
@@ -315,97 +319,78 @@ def load(path: Path) -> Run:
 
     Files beside it that are copies by their names are not read, and named in a warning.
     """
-    run = _once(_read(path))
-    if not run.records:
-        why = "; ".join(run.warnings[:3]) or "the run was cut off before its first launch had ended."
+    run = _read(path)
+    see_that_there_is_one(path, run.records, run.warnings)
+    records, told = counted_once(path, run.records)
+    told = [*run.warnings, *told, *told_of_copies(path)]
+    return replace(run, records=records, verifications=verified.beside(path), warnings=told)
+
+
+def see_that_there_is_one(path: Path, records: Sequence[object], warnings: Sequence[str]) -> None:
+    """UsageError where a file held no record at all."""
+    if not records:
+        why = "; ".join(warnings[:3]) or "the run was cut off before its first launch had ended."
         raise UsageError(f"{inert(str(path))} holds no readable record: {why}")
+
+
+def told_of_copies(path: Path) -> list[str]:
+    """A warning where files beside a run are copies of it by their names, as they are not read."""
     beside = [inert(each.name) for each in copies(path)]
-    told = [f"{inert(path.name)} was taken; left out as copies: {', '.join(beside)}"] if beside else []
-    return replace(run, verifications=verified.beside(path), warnings=[*run.warnings, *told])
+    return [f"{inert(path.name)} was taken; left out as copies: {', '.join(beside)}"] if beside else []
 
 
-def _once(run: Run) -> Run:
-    """The run with each record once, and a warning where one was there again. UsageError where two of one id differ."""
+def counted_once(path: Path, records: Sequence[R]) -> tuple[list[R], list[str]]:
+    """Each record once, and a warning where one was there again. UsageError where two of one id differ."""
     try:
-        records = once(run.records)
+        found = once(records)
     except UsageError as error:
-        raise UsageError(inert(f"{run.path.name}: {error}")) from error
-    again = len(run.records) - len(records)
-    if not again:
-        return run
-    told = inert(f"{run.path.name}: {again} of its records {'are' if again > 1 else 'is'} there again, and count once")
-    return replace(run, records=records, warnings=[*run.warnings, told])
+        raise UsageError(inert(f"{path.name}: {error}")) from error
+    again = len(records) - len(found)
+    told = f"{path.name}: {again} of its records {'are' if again > 1 else 'is'} there again, and count once"
+    return found, [inert(told)] if again else []
 
 
-def apart(runs: Sequence[Run]) -> list[Run]:
+def apart(runs: Sequence[AnyRun]) -> list[AnyRun]:
     """The runs without what an earlier one of them has too, and those alone that have anything else.
 
     UsageError where two records of one id differ.
     """
+    return _apart(runs)
+
+
+def _apart(runs: Sequence[Any]) -> list[Any]:
     once(record for run in runs for record in run.records)
-    found, seen = [], set[str]()
+    found = []
+    seen = set[str]()
     for run in runs:
         records = [record for record in run.records if record.record_id not in seen]
         seen |= {record.record_id for record in records}
         again = len(run.records) - len(records)
-        told = (
-            [inert(f"{run.path.name}: {again} of its records are in an earlier run, and count once")] if again else []
-        )
+        told = inert(f"{run.path.name}: {again} of its records are in an earlier run, and count once")
         if records:
-            found.append(replace(run, records=records, warnings=[*run.warnings, *told]))
+            found.append(replace(run, records=records, warnings=[*run.warnings, *([told] if again else [])]))
     return found
 
 
-def with_traces(run: Run) -> Run:
-    """The run with the series of each case's first launch that has some: what a report draws.
-
-    A file that is gone, or is not that launch's, leaves it without. There is one warning, with the first reason: where
-    a journal was moved without its folder, all files are gone. No more are read after one that took too much, nor when
-    all together are as large as one may be.
-    """
-    records, warnings, seen, left = list(run.records), [], set(), series.MOST_VALUES
-    for index, record in enumerate(run.records):
-        if (record.case, identity(record.machine)) in seen:
-            continue
-        try:
-            restored = replace(record, telemetry=series.restore(record.telemetry, run.path.parent))
-            validate(restored)
-            _see_that_it_fits(restored)
-        except (GpubenchError, ValueError) as error:
-            warnings.append(f"{record.case.id}, launch {record.launch}: no trace: {error}")
-            if isinstance(error, series.TooMuchError):
-                break
-            continue
-        left -= sum(len(device.time_ns) * (1 + len(device.series)) for device in restored.telemetry.devices)
-        if left < 0:
-            warnings.append(f"{record.case.id}, launch {record.launch}: no trace: the earlier ones fill the memory")
-            break
-        records[index] = restored
-        if any(device.time_ns for device in restored.telemetry.devices):
-            seen.add((record.case, identity(record.machine)))
-    more = f" (so it is with {len(warnings) - 1} more)" if len(warnings) > 1 else ""
-    told = [inert(warning[:LONGEST_WARNING]) + more for warning in warnings[:1]]
-    return replace(run, records=records, warnings=[*run.warnings, *told])
-
-
-def _see_that_it_fits(record: RunRecord) -> None:
-    """ValueError where no reading is from the time of the rounds: then it is another launch's file, or of no use."""
-    if not record.rounds or record.telemetry.series_file is None:
-        return
-    first_ns, last_ns = min(one.start_ns for one in record.rounds), max(one.end_ns for one in record.rounds)
-    if not any(first_ns <= time_ns <= last_ns for device in record.telemetry.devices for time_ns in device.time_ns):
-        raise ValueError(f"{record.telemetry.series_file} has no reading from the time of its rounds")
-
-
 def _read(path: Path) -> Run:
-    records: list[RunRecord] = []
+    found: list[RunRecord] = []
+    warnings, skipped = read_lines(path, lambda line, place: found.append(decode(line)))
+    return Run(name=names(path)[1], path=path, records=found, warnings=warnings, skipped_lines=skipped)
+
+
+def read_lines(path: Path, take: Callable[[bytes, int], None]) -> tuple[list[str], int]:
+    """Hand each line to `take`, with where it begins in the file. Gives the warnings, and how many lines were skipped.
+
+    `take` raises ValueError, in a plain sentence, for a line that is no record. UsageError where the file cannot be
+    read.
+    """
     warnings: list[str] = []
     skipped = 0
     try:
         with open_file(path) as file:
             for number, line in lines(file):
                 try:
-                    records.append(decode(line))
+                    take(line, file.tell() - len(line))
                 except ValueError as error:
                     skipped += 1
                     cut = not line.endswith(b"\n") and len(line) <= LARGEST_LINE
@@ -415,7 +400,7 @@ def _read(path: Path) -> Run:
                         warnings.append(inert(told[:LONGEST_WARNING]))
     except OSError as error:
         raise UsageError(f"Cannot read {inert(str(path))}: {error.strerror}.") from error
-    return Run(name=names(path)[1], path=path, records=records, warnings=warnings, skipped_lines=skipped)
+    return warnings, skipped
 
 
 @contextlib.contextmanager

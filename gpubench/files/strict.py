@@ -8,7 +8,7 @@ to say why in a sentence, or to let it pass.
 from __future__ import annotations
 
 import types
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -51,16 +51,20 @@ _OF_FIELDS: dict[tuple[type, str], Any] = {
 
 
 @cache
-def strict(kind: type) -> Any:
+def strict(kind: type, unread: tuple[str, ...] = ()) -> Any:
     """A msgspec.Struct with the fields, defaults and properties of `kind`, a dataclass of the record.
 
-    Whoever reads a record's fields may take one for the other; it cannot be hashed, nor changed by `replace`.
+    Whoever reads a record's fields may take one for the other; it cannot be hashed, nor changed by `replace`. The
+    fields that `unread` names are left as the JSON that they are.
     """
     hints = get_type_hints(kind)
     made: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for each in fields(kind):
-        limited = _OF_FIELDS.get((kind, each.name)) or _limited(hints[each.name], each.name in SIGNED)
-        if each.default is not MISSING:
+        limited = limited_type(kind, each.name, hints[each.name])
+        if each.name in unread:
+            is_needed = each.default is MISSING and each.default_factory is MISSING
+            made.append((each.name, msgspec.Raw) if is_needed else (each.name, msgspec.Raw, _default(each)))
+        elif each.default is not MISSING:
             made.append((each.name, limited, each.default))
         elif each.default_factory is not MISSING:
             factory = strict(each.default_factory) if is_dataclass(each.default_factory) else each.default_factory
@@ -70,6 +74,17 @@ def strict(kind: type) -> Any:
     properties = {name: value for name, value in vars(kind).items() if isinstance(value, property)}
     # A record has no cycles, so that Python's collector need not look for any in millions of them.
     return msgspec.defstruct(kind.__name__, made, namespace=properties, kw_only=True, gc=False)
+
+
+def limited_type(kind: type, name: str, hint: Any) -> Any:
+    """What a field of the dataclass `kind`, which has the type `hint`, may hold."""
+    return _OF_FIELDS.get((kind, name)) or _limited(hint, name in SIGNED)
+
+
+def _default(of: Field[Any]) -> msgspec.Raw:
+    """The default of a field that has one, as JSON."""
+    made = of.default if of.default_factory is MISSING else of.default_factory()
+    return msgspec.Raw(msgspec.json.encode(made))
 
 
 def _limited(hint: Any, is_signed: bool) -> Any:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from gpubench import __version__
 from gpubench.analysis.mix import HOURS_PER_MONTH
+from gpubench.analysis.reduced import Reduced
 from gpubench.analysis.study import BreakEven, Study
 from gpubench.report import compare_caveats, compare_plots, compare_summary, compare_tables, compare_words, page, plots
 from gpubench.report.words import clean, figure, title
-from gpubench.spec.record import RunRecord
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,6 @@ def _break_even(each: BreakEven) -> tuple[str, ...]:
     return (*names, value, verdict[each.pays])
 
 
-def _records(study: Study, name: str) -> list[RunRecord]:
+def _records(study: Study, name: str) -> list[Reduced]:
     [side] = [side for side in study.comparison.sides if side.name == name]
     return [record for summary in side.summaries for record in summary.records]

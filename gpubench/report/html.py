@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gpubench import __version__
+from gpubench.analysis.reduced import Reduced
 from gpubench.analysis.sampling import sampler_effect
 from gpubench.analysis.scaling import CaseSummary, machine_labels, summarize_runs
 from gpubench.analysis.verdict import verdicts
@@ -21,7 +22,7 @@ from gpubench.report.columns import Column, by_machine, shown
 from gpubench.report.notes import note_names
 from gpubench.report.trace import Trace, trace, why_not
 from gpubench.report.words import clean, title
-from gpubench.spec.identity import cpu_limit, identity
+from gpubench.spec.identity import cpu_limit
 from gpubench.spec.record import Check, Machine, RunRecord
 from gpubench.spec.verification import Verification
 
@@ -32,7 +33,7 @@ class Run(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def records(self) -> list[RunRecord]: ...
+    def records(self) -> Sequence[RunRecord | Reduced]: ...
     @property
     def warnings(self) -> list[str]: ...
     @property
@@ -112,14 +113,14 @@ def render(runs: Sequence[Run], summaries: Sequence[CaseSummary] | None = None) 
             measured=_measured,
             script=script,
             sections=[_section(part, title(part, summaries)) for part in by_machine(summaries)],
-            settings=_settings([record for run in runs for record in run.records]),
+            settings=_settings([record for summary in summaries for record in summary.records]),
             style=style,
             version=__version__,
         )
     )
 
 
-def _measured(records: Sequence[RunRecord]) -> str:
+def _measured(records: Sequence[RunRecord | Reduced]) -> str:
     """When the first and the last launch started: '2026-11-30 22:10 UTC to 2026-11-30 22:19 UTC'."""
     first, last = records[0].started_at, records[-1].started_at
     try:
@@ -166,16 +167,17 @@ def _plot(summaries: list[CaseSummary], measured_on: str) -> Plot:
 
 def _trace(summary: CaseSummary) -> Trace | None:
     """Of the first launch that was sampled."""
-    return next((made for record in summary.records if (made := trace(record)) is not None), None)
+    drawn = (trace(record.whole()) for record in summary.records if record.may_have_trace)
+    return next((made for made in drawn if made is not None), None)
 
 
 def _untraced(summaries: Sequence[CaseSummary]) -> dict[str, list[CaseSummary]]:
     """By reason, the cases that were timed and have no trace."""
     found: dict[str, list[CaseSummary]] = {}
     for summary in summaries:
-        timed = [record for record in summary.records if record.rounds]
-        if timed:
-            found.setdefault(why_not(timed[0]), []).append(summary)
+        timed = next((record for record in summary.records if record.timed), None)
+        if timed is not None:
+            found.setdefault(why_not(timed.whole()), []).append(summary)
     return found
 
 
@@ -187,13 +189,15 @@ def _doubts(summaries: Sequence[CaseSummary]) -> list[Doubt]:
     return sorted(found.values(), key=lambda doubt: ("severe", "warning", "note").index(doubt.check.severity))
 
 
-def _settings(records: Sequence[RunRecord]) -> list[Setting]:
+def _settings(records: Sequence[Reduced]) -> list[Setting]:
     """One for each machine."""
     settings = []
+    by_time = sorted(records, key=lambda record: record.started_at)
     for known, name in machine_labels(records).items():
-        here = [record for record in records if identity(record.machine) == known]
+        here = [record for record in by_time if record.identity == known]
         software = _gathered([record.software for record in here])
-        system = next((r.telemetry.system for r in reversed(here) if r.telemetry.system is not None), None)
+        with_system = next((record for record in reversed(here) if record.has_system), None)
+        system = with_system.whole().telemetry.system if with_system else None
         variables = _gathered([record.environment for record in here])
         machine, seen = here[-1].machine, gpus.told(system) if system else None
         settings.append(Setting(name, machine, cpu_limit(machine), seen, software, variables))
@@ -201,5 +205,6 @@ def _settings(records: Sequence[RunRecord]) -> list[Setting]:
 
 
 def _gathered(maps: Sequence[dict[str, str]]) -> dict[str, list[str]]:
+    maps = list({id(each): each for each in maps}.values())  # records that were reduced share them
     names = sorted({name for each in maps for name in each})
     return {name: list(dict.fromkeys(each[name] for each in maps if name in each)) for name in names}

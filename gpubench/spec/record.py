@@ -390,6 +390,11 @@ class RunRecord:
     schedule: Schedule | None = None
     host: Host = field(default_factory=Host)
 
+    @property
+    def first_window_ns(self) -> tuple[int, int] | None:
+        """From when to when its first round lasted."""
+        return (self.rounds[0].start_ns, self.rounds[0].end_ns) if self.rounds else None
+
 
 def to_json(record: RunRecord) -> str:
     """The record as one line of JSON, without a newline."""

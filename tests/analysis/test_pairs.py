@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gpubench.analysis.pairs import pair_ratios
+from gpubench.analysis.reduced import reduced
 from gpubench.analysis.scaling import CaseSummary, summarize
 from gpubench.analysis.verdict import judge
 from gpubench.spec.record import RunRecord, Schedule
@@ -70,7 +71,7 @@ def test_a_pair_compares_round_with_round():
         slow = replace(second, rank_seconds=[2 * seconds for seconds in second.rank_seconds])
         slowed.append(replace(record, rounds=[first, slow]))
     baseline, gang = slowed
-    assert pair_ratios([gang], [baseline]) == pytest.approx([1.8])
+    assert pair_ratios([reduced(gang)], [reduced(baseline)]) == pytest.approx([1.8])
 
 
 def test_half_a_pair_is_no_pair():

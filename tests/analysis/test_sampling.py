@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpubench.analysis.sampling import sampler_effect
+from gpubench.analysis.reduced import reduced
+from gpubench.analysis.sampling import SamplerEffect, sampler_effect
 from gpubench.spec.record import DeviceTelemetry, Round, RoundTelemetry, RunRecord, SamplerCost, Telemetry
 from tests.builders import make_record
 
@@ -28,10 +29,14 @@ def sampled(rounds: list[Round], control: Round | None) -> RunRecord:
     return replace(make_record(), rounds=rounds, telemetry=telemetry)
 
 
+def effect_of(records: list[RunRecord]) -> SamplerEffect | None:
+    return sampler_effect([reduced(record) for record in records])
+
+
 def test_the_control_round_is_compared_with_its_neighbours_so_that_drift_falls_out():
     # Each round is 1 % slower than the one before it, the far ones by much; the sampler costs 2 %.
     drifting = [a_round(0, 5.0), a_round(10, 1.02), a_round(14, 1.02 * 1.01**2), a_round(20, 5.0)]
-    effect = sampler_effect([sampled(drifting, a_round(12, 1.01))])
+    effect = effect_of([sampled(drifting, a_round(12, 1.01))])
     assert effect is not None
     assert effect.control_rounds == 1
     assert effect.slowdown == pytest.approx(0.02)
@@ -40,7 +45,7 @@ def test_the_control_round_is_compared_with_its_neighbours_so_that_drift_falls_o
 
 def test_the_effect_is_the_median_over_control_rounds_with_an_interval_from_three_on():
     records = [sampled([a_round(0, seconds)], a_round(2, 1.0)) for seconds in (1.00, 1.01, 1.02)]
-    effect = sampler_effect(records)
+    effect = effect_of(records)
     assert effect is not None
     assert effect.slowdown == pytest.approx(0.01)
     assert effect.interval is not None
@@ -48,7 +53,7 @@ def test_the_effect_is_the_median_over_control_rounds_with_an_interval_from_thre
 
 
 def test_steps_are_compared_and_not_rounds():
-    effect = sampler_effect([sampled([a_round(0, 1.0, steps=10)], a_round(2, 0.5, steps=5))])
+    effect = effect_of([sampled([a_round(0, 1.0, steps=10)], a_round(2, 0.5, steps=5))])
     assert effect is not None
     assert effect.slowdown == pytest.approx(0)
 
@@ -59,14 +64,14 @@ def test_a_control_round_beside_rounds_that_were_not_sampled_either_tells_nothin
     for samples in ((0, 0), (10, 0), (0, 10)):
         rounds = [replace(one, samples=n) for one, n in zip(device.rounds, samples, strict=True)]
         ended = replace(record, telemetry=replace(record.telemetry, devices=[replace(device, rounds=rounds)]))
-        effect = sampler_effect([record, ended])
+        effect = effect_of([record, ended])
         assert effect is not None
         assert effect.control_rounds == 1
 
 
 def test_what_was_not_sampled_has_no_effect_and_what_had_no_control_round_no_slowdown():
-    assert sampler_effect([replace(make_record(), telemetry=Telemetry(reason="not sampled"))]) is None
-    effect = sampler_effect([sampled([a_round(0, 1.0)], None)] * 2)
+    assert effect_of([replace(make_record(), telemetry=Telemetry(reason="not sampled"))]) is None
+    effect = effect_of([sampled([a_round(0, 1.0)], None)] * 2)
     assert effect is not None
     assert effect.slowdown is None
     assert effect.core_share == pytest.approx(0.002)

@@ -167,3 +167,15 @@ def test_a_slope_stands_out_only_from_noise_that_is_smaller():
 def test_no_slope_stands_out_of_too_few_launches():
     assert stats.clear_slope(np.array([-1.0, 0, 1]), np.array([-1.0, 0, 1]), n_means=1) is None
     assert stats.clear_slope(np.zeros(9), np.zeros(9), n_means=1) is None
+
+
+@pytest.mark.parametrize("launches", [30, 31])
+def test_medians_of_many_resampled_launches_fall_as_if_all_of_them_were_drawn(launches, monkeypatch):
+    monkeypatch.setattr(stats, "_RESAMPLES", 100_000)
+    rates = np.random.default_rng(4).normal(100, 5, launches)
+    by_rank = stats._resampled_medians(rates, np.random.default_rng(0))
+    drawn = np.median(rates[np.random.default_rng(1).integers(launches, size=(100_000, launches))], axis=-1)
+    for share in (0.025, 0.25, 0.5, 0.75, 0.975):
+        # The share of medians up to one value is known to 0.2 %, from either.
+        value = np.quantile(drawn, share)
+        assert np.mean(by_rank <= value) == pytest.approx(np.mean(drawn <= value), abs=0.01)

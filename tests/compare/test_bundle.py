@@ -63,7 +63,7 @@ def reading(tmp_path: Path, content: bytes):
 def test_a_run_comes_out_with_the_figures_that_went_in(tmp_path, hide):
     run = saved(tmp_path, make_run("gpu"))
     bundle.pack(run, tmp_path / "x.gpubench.zip", hide)
-    loaded, _ = bundle.load(tmp_path / "x.gpubench.zip")
+    loaded, _ = bundle.load(tmp_path / "x.gpubench.zip", store.load)
     before, after = (tables.rows(summarize(one.records)) for one in (run, loaded))
     for row in [*before, *after]:
         row["machine"] = None
@@ -178,7 +178,7 @@ def test_a_folder_or_nothing_at_all_is_an_error_and_no_traceback(tmp_path):
 def test_a_bundle_whose_run_cannot_be_read_is_named_and_not_the_file_that_it_was_unpacked_to(tmp_path):
     (tmp_path / "x.gpubench.zip").write_bytes(sealed({"x.jsonl": b"mine"}))
     with pytest.raises(UsageError, match=rf"^{tmp_path}/x\.gpubench\.zip holds no readable record"):
-        bundle.load(tmp_path / "x.gpubench.zip")
+        bundle.load(tmp_path / "x.gpubench.zip", store.load)
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -206,7 +206,7 @@ def test_lines_that_are_no_records_are_left_out_and_counted(tmp_path):
     run.path.write_text(run.path.read_text() + '{"schema": 1, "torn')
     made = bundle.pack(store.load(run.path), tmp_path / "x.gpubench.zip")
     assert made.skipped_lines == 1
-    assert len(bundle.load(tmp_path / "x.gpubench.zip")[0].records) == 1
+    assert len(bundle.load(tmp_path / "x.gpubench.zip", store.load)[0].records) == 1
 
 
 def private() -> dict:
@@ -352,7 +352,7 @@ def test_verifications_of_the_same_software_go_along(tmp_path):
     for software in (record.software, {"torch": "0"}):
         verified.save(verification(software), tmp_path)
     bundle.pack(saved(tmp_path, [record]), tmp_path / "x.gpubench.zip")
-    _, [found] = bundle.load(tmp_path / "x.gpubench.zip")
+    _, [found] = bundle.load(tmp_path / "x.gpubench.zip", store.load)
     assert found.software == record.software
 
 

@@ -239,7 +239,11 @@ def test_of_several_cases_that_fit_one_without_a_number_is_never_taken_and_is_na
 
 def test_a_case_that_trains_another_model_is_in_no_total():
     a, b = side("a", ("resnet20", [100.0] * 3)), side("b", ("resnet20", [100.0] * 3))
-    records = [replace(r, observed=replace(r.observed, parameters=7)) for s in b.summaries for r in s.records]
+    records = [
+        replace(r, observed=replace(r.observed, parameters=7))
+        for s in b.summaries
+        for r in (each.whole() for each in s.records)
+    ]
     made = study(compare([a, side_of("b", records)]), None, [Work(workload="resnet20", samples_per_month=1.0)])
     assert made.totals[1].hours.value is None
 

@@ -56,7 +56,7 @@ def test_a_run_and_its_redacted_bundle_count_once(tmp_path):
     one = written(tmp_path / "0001_one.jsonl", RECORDS)
     packed = tmp_path / "one.gpubench.zip"
     bundle.pack(store.load(one), packed)
-    both = store.apart([store.load(one), bundle.load(packed)[0]])
+    both = store.apart([store.load(one), bundle.load(packed, store.load)[0]])
     assert [len(each.records) for each in both] == [len(RECORDS)]
 
 

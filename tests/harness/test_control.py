@@ -3,7 +3,7 @@
 import pytest
 
 from gpubench.analysis.sampling import sampler_effect
-from gpubench.files import store
+from gpubench.files import reducing, store
 
 WORDS = ("run", "--frameworks", "fake", "--strategies", "ranks", "--devices", "2", "--launches", "2")
 
@@ -13,11 +13,11 @@ def test_the_first_launch_of_a_case_has_a_round_in_its_middle_that_is_not_sample
     fake(step_seconds=0.05, real_time=True)
     done = gpubench(*WORDS, paired)
     assert done.returncode == 0, done.stderr
-    run = store.with_traces(store.load(store.find("last", tmp_path / "results")))
+    run = reducing.with_traces(reducing.load(store.find("last", tmp_path / "results")))
     effect = sampler_effect(run.records)
     assert effect is not None
     assert effect.control_rounds == sum(record.launch == 1 for record in run.records)
-    for record in run.records:
+    for record in (each.whole() for each in run.records):
         control = record.telemetry.control
         assert (control is not None) == (record.launch == 1)
         if control is None:

@@ -80,7 +80,9 @@ def harmful(environment: Mapping[str, str]) -> dict[str, Harm]:
     """The variables that are set to something that does harm."""
     found: dict[str, Harm] = {}
     for harm in HARMS:
-        value = environment.get(harm.variable, "").strip()
+        if harm.variable not in environment:
+            continue
+        value = environment[harm.variable].strip()
         if value and re.fullmatch(harm.values, value, re.IGNORECASE | re.DOTALL):
             found.setdefault(harm.variable, harm)  # of two for one variable the worse stands first
     return found

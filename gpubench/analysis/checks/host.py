@@ -50,19 +50,17 @@ def _not_quiet(record: RunRecord) -> Iterator[Check]:
         )
 
 
-def _foreign_load(record: RunRecord) -> Iterator[Check]:
+def _load_of_others(record: RunRecord) -> Iterator[Check]:
+    loads = round_loads(record)
     yield from _load(
-        round_loads(record),
+        loads,
         "foreign",
         name="foreign_load",
         who="other processes took",
         remedy="stop other work on the machine, or give the run cores that nobody else uses",
     )
-
-
-def _stolen_time(record: RunRecord) -> Iterator[Check]:
     yield from _load(
-        round_loads(record),
+        loads,
         "stolen",
         name="stolen_time",
         who="other guests of the host took",
@@ -166,8 +164,7 @@ def _unlike_devices(record: RunRecord) -> Iterator[Check]:
 DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
     _steady_state,
     _not_quiet,
-    _foreign_load,
-    _stolen_time,
+    _load_of_others,
     _swap,
     _cpu_throttled,
     _unlike_devices,

@@ -48,8 +48,9 @@ def _types(record: RunRecord) -> Iterator[Check]:
     found += [
         f"{name}={record.environment[name][:60]} changes what is computed"
         for name, values, precisions in OVERRIDES
-        if record.case.precision in precisions
-        and re.fullmatch(values, record.environment.get(name, "").strip(), re.IGNORECASE)
+        if name in record.environment
+        and record.case.precision in precisions
+        and re.fullmatch(values, record.environment[name].strip(), re.IGNORECASE)
     ]
     if found:
         yield Check(

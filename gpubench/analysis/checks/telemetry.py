@@ -51,10 +51,11 @@ def _gaps(record: RunRecord) -> Iterator[Check]:
     long_enough = {r.index for r in record.rounds if (r.end_ns - r.start_ns) / 1e9 >= FEWEST_PERIODS * period_seconds}
     told = []
     for device in record.telemetry.devices:
+        if not any(any(getattr(each, name) is not None for name in METRICS) for each in device.rounds):
+            continue
         for metric in METRICS:
             lacking = [each for each in device.rounds if metric in each.unavailable and each.index in long_enough]
-            read = [each for each in device.rounds if any(getattr(each, name) is not None for name in METRICS)]
-            if not read or not lacking or _is_settling(device, metric):
+            if not lacking or _is_settling(device, metric):
                 continue
             where = _rounds([each.index for each in lacking], len(device.rounds))
             told.append(f"{metric} of {device.id} has no figure in {where} ({lacking[0].unavailable[metric]})")

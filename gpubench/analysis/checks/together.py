@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpubench.spec.invariants import together
-from gpubench.spec.record import Check, RunRecord
+from gpubench.spec.record import Check
 
 
-def contradictions(records: Sequence[RunRecord]) -> dict[str, list[Check]]:
+def contradictions(records: Sequence[together.Launched]) -> dict[str, list[Check]]:
     """By record id, of launches that ended well."""
     return {
         record_id: [

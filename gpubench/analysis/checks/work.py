@@ -177,6 +177,8 @@ def _differ(found: set[str], asked: set[str]) -> bool:
 
     CUDA does not say whether a UUID is a GPU's or a MIG instance's, so that a framework may call both GPU.
     """
+    if found == asked:
+        return False
     if {_grammar(name) for name in found} == {_grammar(name) for name in asked}:
         return {_uuid(name) for name in found} != {_uuid(name) for name in asked}
     return len(found) != len(asked)

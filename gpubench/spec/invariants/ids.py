@@ -3,28 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
+from gpubench.spec.case import Case
 from gpubench.spec.errors import UsageError
 from gpubench.spec.invariants.together import hardware
 from gpubench.spec.record import RunRecord
 
 
-def once(records: Iterable[RunRecord]) -> list[RunRecord]:
+class Known(Protocol):
+    """A record, or what it was reduced to, whose `whole` then reads it again."""
+
+    @property
+    def record_id(self) -> str: ...
+    @property
+    def case(self) -> Case: ...
+    @property
+    def launch(self) -> int: ...
+    @property
+    def started_at(self) -> str: ...
+
+
+R = TypeVar("R", bound=Known)
+
+
+def once(records: Iterable[R]) -> list[R]:
     """The first of each record id, in their order. UsageError, which names it, where two of one id differ.
 
     A redacted copy is the same record: what was measured decides.
     """
-    found: dict[str, RunRecord] = {}
+    found: dict[str, R] = {}
     for record in records:
         first = found.setdefault(record.record_id, record)
-        if first is not record and not same(first, record):
+        if first is not record and not same(_whole(first), _whole(record)):
             told = [f"{each.case.id}, launch {each.launch} of {each.started_at}" for each in (first, record)]
             raise UsageError(
                 f"Two different records have the id {record.record_id[:64]}: {told[0]}, and {told[1]}. One of them was "
                 "changed: take the file as it was written."
             )
     return list(found.values())
+
+
+def _whole(record: Any) -> RunRecord:
+    found: RunRecord = record if isinstance(record, RunRecord) else record.whole()
+    return found
 
 
 def same(one: RunRecord, other: RunRecord) -> bool:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from gpubench.spec.record import RunRecord
+from gpubench.spec.case import Case, Device
+from gpubench.spec.record import Machine, Outcome, Schedule
 
 SENTENCES = (
     "All launches of a session are of one machine, in one state.",
@@ -18,9 +19,32 @@ SENTENCES = (
 )
 
 
-def problems(records: Sequence[RunRecord]) -> dict[str, str]:
+class Launched(Protocol):
+    """A record, or what it was reduced to, as far as it is asked for here."""
+
+    @property
+    def record_id(self) -> str: ...
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def launch(self) -> int: ...
+    @property
+    def case(self) -> Case: ...
+    @property
+    def machine(self) -> Machine: ...
+    @property
+    def devices(self) -> Sequence[Device]: ...
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def schedule(self) -> Schedule | None: ...
+    @property
+    def first_window_ns(self) -> tuple[int, int] | None: ...
+
+
+def problems(records: Sequence[Launched]) -> dict[str, str]:
     """What is wrong with the launches that ended well, by record id."""
-    sessions: dict[str, list[RunRecord]] = defaultdict(list)
+    sessions: dict[str, list[Launched]] = defaultdict(list)
     for record in records:
         if record.outcome.status == "ok":
             sessions[record.run_id].append(record)
@@ -32,7 +56,7 @@ def problems(records: Sequence[RunRecord]) -> dict[str, str]:
     return found
 
 
-def _machines(launches: Sequence[RunRecord], found: dict[str, str]) -> None:
+def _machines(launches: Sequence[Launched], found: dict[str, str]) -> None:
     kinds = {hardware(record): record.machine for record in launches}
     if len(kinds) > 1:
         one, other = list(kinds)[:2]
@@ -44,16 +68,16 @@ def _machines(launches: Sequence[RunRecord], found: dict[str, str]) -> None:
 _FACTS = ("cpu", "cores", "memory_bytes", "os", "driver", "cuda", "cpu_quota_cores", "cpuset")
 
 
-def hardware(record: RunRecord) -> tuple[Any, ...]:
+def hardware(record: Launched) -> tuple[Any, ...]:
     """Of its machine, what a redacted copy of the record has too."""
     machine = record.machine
     gpus = tuple((device.name, device.memory_bytes) for device in machine.devices if device.kind == "gpu")
     return (*(getattr(machine, name) for name in _FACTS), gpus)
 
 
-def _repeated(launches: Sequence[RunRecord], found: dict[str, str]) -> None:
+def _repeated(launches: Sequence[Launched], found: dict[str, str]) -> None:
     for key, what in ((_number, "two launches of one session have one number"), (_begin, "one launch is there twice")):
-        same: dict[Any, list[RunRecord]] = defaultdict(list)
+        same: dict[Any, list[Launched]] = defaultdict(list)
         for record in launches:
             same[key(record)].append(record)
         for several in same.values():
@@ -62,20 +86,20 @@ def _repeated(launches: Sequence[RunRecord], found: dict[str, str]) -> None:
                     found.setdefault(record.record_id, f"{what}: {record.case.id}, launch {record.launch}")
 
 
-def _number(record: RunRecord) -> Any:
+def _number(record: Launched) -> Any:
     pair = record.schedule.pair_id if record.schedule else None
     return record.case, record.machine.name, tuple(device.id for device in record.devices), record.launch, pair
 
 
-def _begin(record: RunRecord) -> Any:
+def _begin(record: Launched) -> Any:
     """When its first round began; no two begin at the same time on one clock."""
-    if not record.rounds:
+    if record.first_window_ns is None:
         return record.record_id
-    return record.case, record.machine.name, record.rounds[0].start_ns, record.rounds[0].end_ns
+    return record.case, record.machine.name, record.first_window_ns
 
 
-def _pairs(launches: Iterable[RunRecord], found: dict[str, str]) -> None:
-    halves: dict[str, list[RunRecord]] = defaultdict(list)
+def _pairs(launches: Iterable[Launched], found: dict[str, str]) -> None:
+    halves: dict[str, list[Launched]] = defaultdict(list)
     for record in launches:
         if record.schedule and record.schedule.pair_id:
             halves[record.schedule.pair_id].append(record)

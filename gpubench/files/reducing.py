@@ -1,0 +1,116 @@
+"""Runs of any length for a table, a comparison or a report: read line by line, each record reduced as it comes.
+
+What is not kept is read again from the journal when it is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from gpubench.analysis.reduced import Reduced, reduced
+from gpubench.files import series, verified
+from gpubench.files.finding import names
+from gpubench.files.line import Reader, decode
+from gpubench.files.store import LONGEST_WARNING, counted_once, read_lines, see_that_there_is_one, told_of_copies
+from gpubench.files.untrusted import inert, open_file
+from gpubench.files.validation import validate
+from gpubench.spec.errors import GpubenchError
+from gpubench.spec.record import RunRecord
+from gpubench.spec.verification import Verification
+
+
+@dataclass(frozen=True)
+class ReducedRun:
+    """A run as `store.Run` is, with its records reduced."""
+
+    name: str
+    path: Path
+    records: list[Reduced]
+    warnings: list[str] = field(default_factory=list)
+    skipped_lines: int = 0
+    verifications: list[Verification] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Where a record stands."""
+
+    path: Path
+    place: int
+    length: int
+
+    def __call__(self) -> RunRecord:
+        """The record, read again. GpubenchError where the journal has been changed meanwhile, or is gone."""
+        try:
+            with open_file(self.path) as file:
+                file.seek(self.place)
+                return decode(file.read(self.length))
+        except (OSError, ValueError) as error:
+            raise GpubenchError(
+                f"{inert(str(self.path))} was changed while it was read ({error}): try again."
+            ) from error
+
+
+def load(path: Path) -> ReducedRun:
+    """As `store.load`, with records reduced."""
+    reader = Reader()
+    found: list[Reduced] = []
+
+    def take(line: bytes, place: int) -> None:
+        record = reader.read(line)
+        found.append(reduced(record, _Line(path, place, len(line)), reader.identity(record.machine)))
+
+    warnings, skipped = read_lines(path, take)
+    see_that_there_is_one(path, found, warnings)
+    records, again = counted_once(path, found)
+    told = [*warnings, *again, *told_of_copies(path)]
+    return ReducedRun(names(path)[1], path, records, told, skipped, verified.beside(path))
+
+
+def with_traces(run: ReducedRun) -> ReducedRun:
+    """The run with the series of each case's first launch that has some: what a report draws.
+
+    A file that is gone, or is not that launch's, leaves it without. There is one warning, with the first reason: where
+    a journal was moved without its folder, all files are gone. No more are read after one that took too much, nor when
+    all together are as large as one may be.
+    """
+    records, warnings, seen, left = list(run.records), [], set(), series.MOST_VALUES
+    for index, record in enumerate(run.records):
+        if (record.case, record.identity) in seen or not record.may_have_trace:
+            continue
+        records[index] = replace(record, may_have_trace=False)
+        try:
+            whole = record.whole()
+            restored = replace(whole, telemetry=series.restore(whole.telemetry, run.path.parent))
+            validate(restored)
+            _see_that_it_fits(restored)
+        except (GpubenchError, ValueError) as error:
+            warnings.append(f"{record.case.id}, launch {record.launch}: no trace: {error}")
+            if isinstance(error, series.TooMuchError):
+                break
+            continue
+        left -= sum(len(device.time_ns) * (1 + len(device.series)) for device in restored.telemetry.devices)
+        if left < 0:
+            warnings.append(f"{record.case.id}, launch {record.launch}: no trace: the earlier ones fill the memory")
+            break
+        if any(device.time_ns for device in restored.telemetry.devices):
+            records[index] = replace(record, whole=partial(_itself, restored))
+            seen.add((record.case, record.identity))
+    more = f" (so it is with {len(warnings) - 1} more)" if len(warnings) > 1 else ""
+    told = [inert(warning[:LONGEST_WARNING]) + more for warning in warnings[:1]]
+    return replace(run, records=records, warnings=[*run.warnings, *told])
+
+
+def _itself(record: RunRecord) -> RunRecord:
+    return record
+
+
+def _see_that_it_fits(record: RunRecord) -> None:
+    """ValueError where no reading is from the time of the rounds: then it is another launch's file, or of no use."""
+    if not record.rounds or record.telemetry.series_file is None:
+        return
+    first_ns, last_ns = min(one.start_ns for one in record.rounds), max(one.end_ns for one in record.rounds)
+    if not any(first_ns <= time_ns <= last_ns for device in record.telemetry.devices for time_ns in device.time_ns):
+        raise ValueError(f"{record.telemetry.series_file} has no reading from the time of its rounds")
