@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 from gpubench.spec.case import Case, Device, DeviceKind, Scaling, share_id
@@ -112,7 +113,7 @@ def make_record(
         start_ns = end_ns + SECOND_NS // 2
     workload = WORKLOADS.get(case.workload)
     record = RunRecord(
-        record_id="-".join([*filter(None, [changes.get("run_id")]), case.id, str(launch)]),
+        record_id="",
         run_id=f"0001_test_{case.device_kind}",
         started_at=f"2026-01-01T00:{launch:02d}:00+00:00",
         launch=launch,
@@ -136,7 +137,13 @@ def make_record(
         outcome=Outcome(status="ok"),
         checks=list(checks),
     )
-    return replace(record, **changes)
+    record = replace(record, **changes)
+    return record if record.record_id else replace(record, record_id=id_of(record))
+
+
+def id_of(record: RunRecord) -> str:
+    """The same of equal launches alone: two that differ in anything are two launches."""
+    return f"{record.case.id}-{record.launch}-{sha256(repr(record).encode()).hexdigest()[:12]}"
 
 
 def make_telemetry(
