@@ -56,7 +56,7 @@ def test_the_environment_is_there_with_the_reason_for_no_nvml():
     for told in (
         "test-machine",
         "Test OS 1",
-        "Test CPU, 2 cores, 8.00 GiB",
+        "Test CPU, 16 cores, 8.00 GiB",
         "libnvidia-ml.so.1 was not found",
         "1.2.3",
     ):
