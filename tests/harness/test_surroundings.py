@@ -76,7 +76,7 @@ ODD = os.fsdecode(b"odd #?%20%\n\xff '\"dir")
 
 def test_ranks_meet_in_a_folder_of_any_name(tmp_path):
     gang = LocalGang.__new__(LocalGang)
-    gang.scratch = str(tmp_path / ODD)
+    gang.scratch = tmp_path / ODD
     address = gang.address(2)
     assert address.isascii()
     url = urlsplit(address)

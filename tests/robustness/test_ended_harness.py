@@ -4,6 +4,9 @@ import os
 import random
 import signal
 import time
+from dataclasses import replace
+from itertools import product
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +17,7 @@ from tests.robustness.conftest import wait_until, words_of
 STRATEGIES = ("--strategies", "ranks", "--devices", "1,2", "--launches", "200")
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 3, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2, 4, 5))])
 def test_killed_at_any_moment_it_loses_no_finished_record_and_leaves_no_process(harness, seed):
     moment = random.Random(seed)
     process = harness.start(*harness.bench(*STRATEGIES))
@@ -34,12 +37,21 @@ def test_killed_at_any_moment_it_loses_no_finished_record_and_leaves_no_process(
     assert all(record.outcome.status == "ok" for record in records)
     assert path.read_bytes().count(b"\n") == len(records)
     if records:
-        journal.append(records[-1])
+        journal.append(replace(records[-1], record_id="f" * 32))
         assert store.load(path).warnings == []
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("pause_seconds", [0.0, 0.02, 0.2])
+@pytest.mark.parametrize(
+    ("signum", "pause_seconds"),
+    [
+        (signal.SIGINT, 0.0),
+        (signal.SIGTERM, 0.02),
+        *(
+            pytest.param(*both, marks=pytest.mark.nightly)
+            for both in product((signal.SIGINT, signal.SIGTERM), (0.0, 0.01, 0.02, 0.05, 0.2))
+        ),
+    ],
+)
 def test_interrupted_twice_it_ends_in_good_order(harness, signum, pause_seconds):
     hang = {"misbehave": {"rank": 0, "phase": "step", "how": "hang", "after_steps": 14}}
     process = harness.start(*harness.bench(*STRATEGIES), fake=hang)
@@ -64,7 +76,7 @@ def usual_interrupt():
     signal.signal(signal.SIGINT, before)
 
 
-def test_an_interrupt_while_a_gang_is_being_ended_waits_until_it_has_ended(tmp_path, usual_interrupt):
+def test_an_interrupt_while_a_gang_is_being_ended_waits_until_it_has_ended(usual_interrupt):
     class Rank:
         killed = closed = False
 
@@ -75,14 +87,14 @@ def test_an_interrupt_while_a_gang_is_being_ended_waits_until_it_has_ended(tmp_p
         def close(self):
             self.closed = True
 
-    gang = LocalGang(launch=None, logs=[])
-    gang.ranks = ranks = [Rank(), Rank()]
-    gang.scratch = str(tmp_path / "scratch")
-    (tmp_path / "scratch").mkdir()
-    with pytest.raises(KeyboardInterrupt):
-        gang.end()
+    ranks = [Rank(), Rank()]
+    with LocalGang(launch=SimpleNamespace(orders=lambda address: []), logs=[]) as gang:
+        assert gang.scratch.is_dir()
+        gang.ranks = list(ranks)
+        with pytest.raises(KeyboardInterrupt):
+            gang.end()
     assert all(rank.killed and rank.closed for rank in ranks)
-    assert not (tmp_path / "scratch").exists()
+    assert not gang.scratch.exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
