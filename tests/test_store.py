@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubench.files import reducing, store
+from gpubench.files import line, reducing, store
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.record import to_json
 from tests.builders import make_record
@@ -99,11 +99,32 @@ def test_a_record_never_depends_on_its_series_file(journal, monkeypatch, error):
     assert type(error).__name__ in read.telemetry.series_inside
 
 
-def test_series_that_would_make_a_line_too_long_to_read_are_left_out_and_said_to_be(journal, monkeypatch):
+@pytest.mark.parametrize(
+    ("limit", "of_record"),
+    [("LARGEST_LINE", len), ("MOST_VALUES", lambda text: text.count(",")), ("MOST_OBJECTS", lambda text: 1500)],
+)
+@pytest.mark.parametrize("is_rescued", [False, True])
+def test_series_that_would_make_a_line_too_large_to_read_are_left_out_and_said_to_be(
+    journal, monkeypatch, limit, of_record, is_rescued
+):
+    record = make_record()
+    times = list(range(40_000))
+    many = {"series": [1.0] * len(times), **{f"series{n}": [] for n in range(2000)}}
+    devices = [replace(record.telemetry.devices[0], time_ns=times, series=many)]
+    record = replace(record, telemetry=replace(record.telemetry, devices=devices))
     journal.path.with_suffix(".series").write_text("in the way")
-    monkeypatch.setattr(store, "LARGEST_LINE", len(to_json(make_record())) - 100)
-    journal.append(make_record())
-    (read,) = store.load(journal.path).records
+    told = []
+    journal.say = told.append
+    monkeypatch.setattr(line, limit, of_record(to_json(record)) - 100)
+    if is_rescued:
+        journal.path.unlink()
+        with pytest.raises(GpubenchError, match="deleted"):
+            journal.append(record)
+    else:
+        journal.append(record)
+        assert "too large to stay in the record, and are lost" in told[-1]
+    (path,) = journal.path.parent.glob("*.jsonl")
+    (read,) = store.load(path).records
     assert read.telemetry.devices
     assert read.telemetry.devices[0].time_ns == []
     assert "too large to stay in the record" in read.telemetry.series_inside

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpubench.files.finding import NUMBERED
-from gpubench.spec.record import RunRecord, to_json
+from gpubench.files.line import encode
+from gpubench.spec.record import RunRecord
 
 CHUNK = 1 << 20
 
@@ -83,7 +84,7 @@ def rescue(records: Sequence[RunRecord], journal: Path) -> Path | None:
 def _written(records: Sequence[RunRecord], path: Path) -> Path:
     with path.open("xb") as file:
         try:
-            file.writelines(f"{to_json(record)}\n".encode() for record in records)
+            file.writelines(encode(record)[1] for record in records)
             file.flush()
             os.fsync(file.fileno())
         except OSError:

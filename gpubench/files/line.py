@@ -1,4 +1,4 @@
-"""One line of a journal to its record. Lines come from anywhere: whatever one holds, reading it costs little.
+"""One line of a journal to its record, and back. Lines come from anywhere: whatever one holds, reading it costs little.
 
 A good line passes the types of `strict`, in C. One that does not is looked at value by value, so that the refusal says
 in a sentence where it is wrong. What would fill the memory is counted before anything is made of it.
@@ -6,6 +6,8 @@ in a sentence where it is wrong. What would fill the memory is counted before an
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from typing import Any, get_type_hints
 
 import msgspec
@@ -14,7 +16,7 @@ from gpubench.files.strict import limited_type, strict
 from gpubench.files.untrusted import LARGEST_LINE
 from gpubench.files.validation import see_that_it_fits_together, validate
 from gpubench.spec.identity import Identity, identity
-from gpubench.spec.record import SCHEMA, Machine, RunRecord
+from gpubench.spec.record import SCHEMA, Machine, RunRecord, to_json
 
 # Each object becomes up to 2 KB, each other value 40 to 200 bytes. A launch of 16 GPUs has 64 objects a round; series
 # that could not be written apart have a value for each metric, device and reading.
@@ -25,6 +27,8 @@ MOST_VALUES = 4_000_000
 SHARED = ("case", "machine", "software", "environment", "environment_kept_away", "devices", "outcome")
 MOST_SHARED = 2_000
 LARGEST_SHARED = 16 << 10  # bytes
+
+TOO_LARGE = "were too large to stay in the record, and are lost"
 
 _whole = msgspec.json.Decoder(RunRecord)
 _strict: msgspec.json.Decoder[RunRecord] = msgspec.json.Decoder(strict(RunRecord))
@@ -46,6 +50,19 @@ def decode(line: bytes | str) -> RunRecord:
     if _is_good(line):
         return _whole.decode(line)
     return explained(line)
+
+
+def encode(record: RunRecord) -> tuple[RunRecord, bytes]:
+    """The record and its line, which `decode` takes: series are left out, and said to be, where they are too many."""
+    with contextlib.suppress(MemoryError):
+        line = f"{to_json(record)}\n".encode()
+        with contextlib.suppress(ValueError):
+            see_that_it_is_small(line)
+            return record, line
+    told = "; ".join(filter(None, (record.telemetry.series_inside, f"they {TOO_LARGE}")))
+    devices = [replace(device, time_ns=[], series={}) for device in record.telemetry.devices]
+    record = replace(record, telemetry=replace(record.telemetry, devices=devices, series_inside=told))
+    return record, f"{to_json(record)}\n".encode()
 
 
 class Reader:

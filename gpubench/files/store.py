@@ -25,6 +25,7 @@ from gpubench.files import series, verified
 from gpubench.files.finding import copies, names
 from gpubench.files.finding import find as find
 from gpubench.files.guard import Guard, next_number, rescue
+from gpubench.files.line import TOO_LARGE, encode
 from gpubench.files.line import decode as decode
 from gpubench.files.untrusted import LARGEST_FILE as LARGEST_FILE
 from gpubench.files.untrusted import LARGEST_LINE, check_file, inert, lines, open_file, read_bytes, read_tail
@@ -32,7 +33,7 @@ from gpubench.files.writing import write_whole
 from gpubench.harness import interrupts
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.invariants.ids import Known, once
-from gpubench.spec.record import RunRecord, to_json
+from gpubench.spec.record import RunRecord
 from gpubench.spec.verification import Verification
 
 if TYPE_CHECKING:
@@ -163,7 +164,9 @@ class Journal:
             done: list[RunRecord] = []
             for record in records:
                 name = f"{self.path.stem}.series/{record.case.id}.launch{record.launch}.{record.record_id[:8]}.parquet"
-                written, line = _line(self._with_series_apart(record, name))
+                written, line = encode(apart := self._with_series_apart(record, name))
+                if written is not apart:
+                    self.say(f"The series of launch {record.launch} of {record.case.id} {TOO_LARGE}.")
                 try:
                     self._append(line)
                 except OSError as error:
@@ -243,18 +246,6 @@ class Journal:
             raise UsageError(f"{inert(str(self.path))} ends with what is no record: it is left as it is.")
         os.fsync(self._descriptor)
         self._guard = Guard(self.path, self._descriptor)
-
-
-def _line(record: RunRecord) -> tuple[RunRecord, bytes]:
-    """The record and its line, without the series where they would make it too long to be read again."""
-    with contextlib.suppress(MemoryError):
-        line = f"{to_json(record)}\n".encode()
-        if len(line) <= LARGEST_LINE:
-            return record, line
-    told = f"{record.telemetry.series_inside}; they were too large to stay in the record, and are lost"
-    devices = [replace(device, time_ns=[], series={}) for device in record.telemetry.devices]
-    record = replace(record, telemetry=replace(record.telemetry, devices=devices, series_inside=told))
-    return record, f"{to_json(record)}\n".encode()
 
 
 def _in_short(error: Exception) -> str:
