@@ -58,7 +58,7 @@ def _load() -> None:
     import pyarrow.parquet  # noqa: F401
     import scipy.stats  # noqa: F401
 
-    import gpubench.cli
+    import gpubench.cli.commands
     import gpubench.cli.comparing
     import gpubench.exporting.tables
     import gpubench.report.compare_html
@@ -99,9 +99,9 @@ def _run(words: list[str], out: int, err: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY, mapped + MEMORY))
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
         signal.alarm(WAIT_SECONDS)
-        from gpubench.cli import main
+        from gpubench.cli import commands
 
-        main(words, prog_name="gpubench")
+        commands.main(words, prog_name="gpubench")
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:
