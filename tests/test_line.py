@@ -10,10 +10,11 @@ from typing import get_type_hints
 import msgspec
 import pytest
 
+from gpubench.analysis.scaling import summarize
 from gpubench.files import line as reader
 from gpubench.files.strict import strict
 from gpubench.files.validation import validate
-from gpubench.spec.record import RunRecord, to_json
+from gpubench.spec.record import Check, RunRecord, to_json
 from tests.builders import make_record
 from tests.fuzz.hostile import honest_lines, mutate
 
@@ -110,3 +111,10 @@ def test_a_line_of_more_objects_than_any_launch_has_is_refused_by_their_number()
     line = to_json(record).replace('"software":{}', '"software":{"a":"' + "{" * 100_001 + '"}')
     with pytest.raises(ValueError, match="over 100,000 objects"):
         reader.decode(line)
+
+
+def test_doubts_that_were_written_with_launches_are_merged_when_these_are_read_for_a_table():
+    doubt = Check(name="device_shared", severity="warning", message="others used it")
+    read = [reader.Reader().read(to_json(make_record(launch=each, checks=[doubt])).encode()) for each in range(3)]
+    assert {type(check) for record in read for check in record.checks} == {Check}
+    assert doubt in summarize(read)[0].checks

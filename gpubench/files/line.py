@@ -23,8 +23,9 @@ from gpubench.spec.record import SCHEMA, Machine, RunRecord, to_json
 MOST_OBJECTS = 100_000
 MOST_VALUES = 4_000_000
 
-# The fields that are the same in many records of a journal.
-SHARED = ("case", "machine", "software", "environment", "environment_kept_away", "devices", "outcome")
+# The fields that are the same in many records of a journal. They become the record's own types, which `replace` takes;
+# checks are merged with those that are found on reading.
+SHARED = ("case", "machine", "software", "environment", "environment_kept_away", "devices", "outcome", "checks")
 MOST_SHARED = 2_000
 LARGEST_SHARED = 16 << 10  # bytes
 

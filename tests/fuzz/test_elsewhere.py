@@ -13,7 +13,7 @@ from tests.fuzz.inert import assert_plain
 from tests.fuzz.places import Command, Places
 from tests.fuzz.watchdog import MEMORY, Ended, run
 
-FOR_EVERY_CHANGE = 40  # places, of some 250
+FOR_EVERY_CHANGE = 24  # places, of some 250
 SLOW = re.compile("bomb|many|million|rounds|zeros as|row group|another id|200 MiB|terabytes|deep|megabytes|expands")
 
 
