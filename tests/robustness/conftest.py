@@ -21,6 +21,15 @@ from gpubench.files import store
 PATIENCE_SECONDS = 60.0
 
 
+def one_now(first: Any, *others: Any) -> list[Any]:
+    """A test's parameters, where each takes seconds: the first is tried for every change, and the others nightly."""
+    return [first, *(pytest.param(*_words(each), marks=pytest.mark.nightly) for each in others)]
+
+
+def _words(each: Any) -> tuple[Any, ...]:
+    return each if isinstance(each, tuple) else (each,)
+
+
 @dataclass
 class Harness:
     """Runs of the command whose processes, and all that these start, carry a mark of their own."""

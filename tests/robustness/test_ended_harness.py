@@ -12,12 +12,12 @@ import pytest
 
 from gpubench.files import store
 from gpubench.harness.gang.local import LocalGang
-from tests.robustness.conftest import wait_until, words_of
+from tests.robustness.conftest import one_now, wait_until, words_of
 
 STRATEGIES = ("--strategies", "ranks", "--devices", "1,2", "--launches", "200")
 
 
-@pytest.mark.parametrize("seed", [0, 3, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2, 4, 5))])
+@pytest.mark.parametrize("seed", one_now(3, 0, 1, 2, 4, 5))
 def test_killed_at_any_moment_it_loses_no_finished_record_and_leaves_no_process(harness, seed):
     moment = random.Random(seed)
     process = harness.start(*harness.bench(*STRATEGIES))
@@ -43,14 +43,7 @@ def test_killed_at_any_moment_it_loses_no_finished_record_and_leaves_no_process(
 
 @pytest.mark.parametrize(
     ("signum", "pause_seconds"),
-    [
-        (signal.SIGINT, 0.0),
-        (signal.SIGTERM, 0.02),
-        *(
-            pytest.param(*both, marks=pytest.mark.nightly)
-            for both in product((signal.SIGINT, signal.SIGTERM), (0.0, 0.01, 0.02, 0.05, 0.2))
-        ),
-    ],
+    one_now(*product((signal.SIGINT, signal.SIGTERM), (0.02, 0.0, 0.2))),
 )
 def test_interrupted_twice_it_ends_in_good_order(harness, signum, pause_seconds):
     hang = {"misbehave": {"rank": 0, "phase": "step", "how": "hang", "after_steps": 14}}

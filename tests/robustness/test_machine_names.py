@@ -18,6 +18,7 @@ from gpubench.spec.errors import UsageError
 from gpubench.spec.record import to_json
 from tests.builders import make_machine, make_record
 from tests.harness.trees import write
+from tests.robustness.conftest import one_now
 
 RUN = ("run", "--frameworks", "fake", "--strategies", "single", "--devices", "1", "--quiet")
 UNDER_A_NAME = """
@@ -88,11 +89,11 @@ def test_a_name_that_could_be_no_files_is_refused(name):
 
 @pytest.mark.parametrize(
     ("change", "told"),
-    [
+    one_now(
         ({"driver": "550.1"}, "driver: driver 550.1 there, no driver here"),
         ({"cpu_quota_cores": 3.0}, "cpu limit: CPU limit of 3 there, no CPU limit here"),
         ({"os": "Linux 1.0"}, "os: Linux 1.0 there"),
-    ],
+    ),
 )
 def test_a_run_is_not_continued_where_the_machine_has_changed(night, tmp_path, change, told):
     assert night("0123456789ab", *RUN, "--launches", "1", "--save", "one").returncode == 0

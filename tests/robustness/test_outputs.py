@@ -2,37 +2,41 @@
 
 import pytest
 
-from gpubench.files import outputs
+from gpubench.files import outputs, store
 from gpubench.spec.errors import UsageError
+from tests.builders import make_record
+from tests.robustness.conftest import one_now
 
 
 @pytest.fixture
-def run(harness):
-    done = harness.run(*harness.bench("--strategies", "single", "--devices", "1", "--launches", "1", "--save", "a"))
-    assert done.returncode == 0, done.stderr
-    return str(harness.journal())
+def run(tmp_path):
+    journal = store.Journal.create(tmp_path / "results", "box", "a")
+    journal.append(make_record())
+    return str(journal.path)
 
 
-def test_no_command_begins_where_it_could_not_write(harness, run, tmp_path):
+@pytest.mark.parametrize(
+    "words",
+    one_now(
+        "run --frameworks fake --strategies single --devices 1 --results NOWHERE",
+        "report RUN -o NOWHERE.html",
+        "report RUN -o NOWHERE/page.html",
+        "compare RUN RUN --fail-if-slower 3% -o NOWHERE/page.html",
+        "pack RUN -o NOWHERE/a.gpubench.zip",
+        "export RUN --format csv -o NOWHERE",
+        "doctor --record NOWHERE/driver.json",
+        "verify --frameworks fake --results NOWHERE",
+    ),
+)
+def test_no_command_begins_where_it_could_not_write(harness, run, tmp_path, words):
     (tmp_path / "file").touch()
     nowhere = str(tmp_path / "file" / "below")
-    commands = [
-        ("report", run, "-o", f"{nowhere}.html"),
-        ("report", run, "-o", f"{nowhere}/page.html"),
-        ("compare", run, run, "--fail-if-slower", "3%", "-o", f"{nowhere}/page.html"),
-        ("pack", run, "-o", f"{nowhere}/a.gpubench.zip"),
-        ("export", run, "--format", "csv", "-o", nowhere),
-        ("doctor", "--record", f"{nowhere}/driver.json"),
-        ("verify", "--frameworks", "fake", "--results", nowhere),
-        harness.bench("--strategies", "single", "--devices", "1")[:-1] + ("1", "--results", nowhere),
-    ]
-    for words in commands:
-        done = harness.run(*words)
-        assert done.returncode == 2, (words, done.stderr)
-        assert "Cannot write" in done.stderr, words
-        assert "Not a directory" in done.stderr, words
-        assert "Traceback" not in done.stderr, words
-        assert done.stdout == "", words
+    done = harness.run(*(word.replace("RUN", run).replace("NOWHERE", nowhere) for word in words.split()))
+    assert done.returncode == 2, done.stderr
+    assert "Cannot write" in done.stderr
+    assert "Not a directory" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
 
 
 def test_a_folder_on_a_full_or_a_read_only_disk_is_found_out(mounted):

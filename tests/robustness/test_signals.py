@@ -10,7 +10,7 @@ import time
 import pytest
 
 from gpubench.files import store
-from tests.robustness.conftest import wait_until
+from tests.robustness.conftest import one_now, wait_until
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGXCPU")
 PYTHON_STARTS_SECONDS = 0.15  # until then Python itself answers, before it has come to gpubench's first line
@@ -47,7 +47,7 @@ def how_long(harness, words):
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize(("seed", "name"), list(enumerate(SIGNALS)))
+@pytest.mark.parametrize(("seed", "name"), one_now(*enumerate(SIGNALS)))
 def test_a_signal_at_a_random_moment_ends_a_run_in_one_line(harness, seed, name):
     seconds = random.Random(seed).uniform(PYTHON_STARTS_SECONDS, 3)
     interrupted_at(harness, harness.bench(*FEW), signal.Signals[name], seconds)
@@ -108,7 +108,7 @@ def test_a_run_that_is_stopped_and_continued_in_a_round_ends_well(harness):
     assert all(record.outcome.status == "ok" for record in harness.records())
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", one_now("SIGTERM", "SIGINT"))
 def test_under_pytest_a_signal_ends_the_session_without_a_traceback(harness, name):
     hang = {"misbehave": {"rank": 0, "phase": "step", "how": "hang", "after_steps": 14}}
     test = harness.folder / "test_training.py"

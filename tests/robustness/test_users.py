@@ -9,12 +9,13 @@ import pytest
 
 from gpubench.files import store
 from gpubench.harness import environments, pythons, registry
+from tests.robustness.conftest import one_now
 
 ODD = {"HOME": "/proc/nowhere", "TMPDIR": "/nowhere", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 FEW = ("run", "--frameworks", "fake", "--strategies", "single", "--devices", "1", "--launches", "1")
 
 
-@pytest.mark.parametrize("name", ["with space\nand line", os.fsdecode(b"caf\xe9"), "n" * 200])
+@pytest.mark.parametrize("name", one_now(os.fsdecode(b"caf\xe9 au\nlait"), "n" * 200))
 def test_a_run_without_home_and_temporary_folder_in_a_folder_of_any_name_ends_well(gpubench, tmp_path, name):
     done = gpubench(*FEW, "--results", str(tmp_path / name), **ODD)
     assert done.returncode == 0, done.stderr

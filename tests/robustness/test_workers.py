@@ -11,7 +11,7 @@ import pytest
 from gpubench.harness import registry
 from gpubench.harness.interpreters import Interpreters
 from gpubench.harness.schedule import interleaved
-from tests.robustness.conftest import wait_until
+from tests.robustness.conftest import one_now, wait_until
 
 SHARED_MEMORY = Path("/dev/shm")
 ADDRESS_SPACE_BYTES = 6 << 30  # torch and its threads take two or three
@@ -19,7 +19,7 @@ ADDRESS_SPACE_BYTES = 6 << 30  # torch and its threads take two or three
 
 @pytest.mark.parametrize(
     "says",
-    [
+    one_now(
         b"hello\n",
         b'{"kind":"surprise"}\n',
         b'{"kind":"built","world_size":1,"more":2}\n',
@@ -27,7 +27,7 @@ ADDRESS_SPACE_BYTES = 6 << 30  # torch and its threads take two or three
         b"\xff\xfe\n",
         b"[" * 50_000 + b"\n",
         b"x" * (2 << 20),
-    ],
+    ),
     ids=["text", "unknown", "too much", "list", "bytes", "deep", "endless"],
 )
 def test_a_worker_that_speaks_nonsense_fails_by_itself(harness, tmp_path, says):
