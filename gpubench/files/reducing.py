@@ -57,10 +57,15 @@ def load(path: Path) -> ReducedRun:
     """As `store.load`, with records reduced."""
     reader = Reader()
     found: list[Reduced] = []
+    by_line: dict[int, Reduced] = {}  # a line that is there again is not read again: it is the same record
 
     def take(line: bytes, place: int) -> None:
-        record = reader.read(line)
-        found.append(reduced(record, _Line(path, place, len(line)), reader.identity(record.machine)))
+        key = hash(line)  # of 64 bits, with a secret of this process, so that no file can be made to have two alike
+        known = by_line.get(key)
+        if known is None:
+            record = reader.read(line)
+            known = by_line[key] = reduced(record, _Line(path, place, len(line)), reader.identity(record.machine))
+        found.append(known)
 
     warnings, skipped = read_lines(path, take)
     see_that_there_is_one(path, found, warnings)
