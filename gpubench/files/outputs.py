@@ -16,11 +16,15 @@ def may_write(path: Path, endings: tuple[str, ...]) -> None:
             f"{inert(str(path))} is there and is no {' or '.join(endings)} file, so it is not replaced; "
             "choose another name."
         )
-    may_fill(path.parent)
+    _may_make(path.parent, str(path))
 
 
 def may_fill(folder: Path) -> None:
     """UsageError where no file can be made in the folder, or the folder itself, which need not be there yet."""
+    _may_make(folder, f"to {folder}")
+
+
+def _may_make(folder: Path, named: str) -> None:
     nearest = folder.absolute()
     try:
         while not nearest.exists() and not nearest.is_symlink():
@@ -29,6 +33,6 @@ def may_fill(folder: Path) -> None:
             file.write(b"gpubench")
     except OSError as error:
         raise UsageError(
-            f"Cannot write to {inert(str(folder))}: {error.strerror} ({inert(str(nearest))}). Choose another place, or "
+            f"Cannot write {inert(named)}: {error.strerror} ({inert(str(nearest))}). Choose another place, or "
             "see that this one can be written."
         ) from error
