@@ -162,7 +162,7 @@ def test_a_search_for_a_batch_is_refused_from_an_option_and_from_a_plan(bench, p
     for words in (("--per-device-batch", word), ("--plan", "plan.toml")):
         result = bench(*words, "--collect-only")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines([f"*cannot honour per_device_batch = '{word}'*"])
+        result.stderr.fnmatch_lines([f'*cannot honour per_device_batch = "{word}"*'])
 
 
 def loaded_strictly(path):
