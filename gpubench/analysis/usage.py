@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import fmean, median
 
-from gpubench.spec.invariants import OF_TELEMETRY, broken
 from gpubench.spec.record import RoundTelemetry, RunRecord
 
 Rounds = dict[int, list[RoundTelemetry]]  # by index, one for each device
@@ -73,10 +72,6 @@ def used_by(record: RunRecord, contradicts: bool) -> Used:
         peak_memory_of=record.observed.peak_memory_of,
         joules_per_sample=_joules_per_sample(record, rounds),
     )
-
-
-def usage_of(records: Sequence[RunRecord]) -> Usage:
-    return usage([used_by(record, bool(broken(OF_TELEMETRY, record))) for record in records])
 
 
 def usage(launches: Sequence[Used]) -> Usage:

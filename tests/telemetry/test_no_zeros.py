@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from gpubench.analysis.checks import doubts
+from gpubench.analysis.reduced import reduced
 from gpubench.analysis.scaling import summarize
-from gpubench.analysis.usage import usage_of
+from gpubench.analysis.usage import usage
 from gpubench.files import store
 from gpubench.spec.record import Check, RoundTelemetry, RunRecord
 from gpubench.telemetry.readings import Readings
@@ -57,7 +58,7 @@ def test_a_zero_that_cannot_be_is_no_figure(tmp_path: Path):
 
 def test_what_is_known_of_one_device_is_not_the_cases():
     record = make_record(TWO, utilization_percent=90.0, power_watts=500.0)
-    whole, half = usage_of([record]), usage_of([changed(record, 1, **EMPTY)])
+    whole, half = usage([reduced(record).used]), usage([reduced(changed(record, 1, **EMPTY)).used])
     assert (whole.utilization_percent, whole.power_watts) == (90.0, 1000.0)
     assert (half.utilization_percent, half.utilization_percent_max, half.power_watts) == (None, None, None)
     assert half.joules_per_sample is None
@@ -73,7 +74,7 @@ def test_a_device_of_which_nothing_could_be_read_is_a_doubt():
 
 def test_a_device_that_takes_no_energy_has_not_been_measured():
     record = make_record(TWO, power_watts=500.0)
-    none = usage_of([changed(record, 0, energy_joules=0.0, power_watts=0.0)])
+    none = usage([reduced(changed(record, 0, energy_joules=0.0, power_watts=0.0)).used])
     assert (none.joules_per_sample, none.power_watts) == (None, None)
 
 
@@ -104,7 +105,7 @@ def test_a_gpu_that_is_lost_between_its_opening_and_its_first_reading_is_a_doubt
     (check,) = [check for check in doubts(record) if check.name == "device_unread"]
     assert devices[1].id in check.message
     assert "GPU is lost" in check.message
-    assert usage_of([record]).utilization_percent is None
+    assert usage([reduced(record).used]).utilization_percent is None
 
 
 def test_an_xid_of_a_gpu_that_the_launch_did_not_use_is_in_its_record(fake_nvml: Path, tmp_path: Path):

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from gpubench.analysis.checks import doubts
-from gpubench.analysis.usage import usage_of
+from gpubench.analysis.reduced import reduced
+from gpubench.analysis.usage import usage
 from gpubench.files.validation import validate
 from gpubench.spec.record import METRICS, Round, RunRecord, Telemetry, to_json
 from gpubench.telemetry.sampler import Sampler
@@ -133,4 +134,4 @@ def test_what_is_missing_leaves_a_doubt_and_no_energy_out_of_nothing(faulty: dic
     lost = FAULTS[name][1]
     expected = "device_unread" if lost == set(METRICS) else "telemetry_gaps"
     assert expected in {check.name for check in doubts(record)}
-    assert (usage_of([record]).joules_per_sample is None) is ("energy_joules" in lost)
+    assert (usage([reduced(record).used]).joules_per_sample is None) is ("energy_joules" in lost)
