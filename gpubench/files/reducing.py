@@ -5,6 +5,7 @@ What is not kept is read again from the journal when it is asked for.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -57,10 +58,10 @@ def load(path: Path) -> ReducedRun:
     """As `store.load`, with records reduced."""
     reader = Reader()
     found: list[Reduced] = []
-    by_line: dict[int, Reduced] = {}  # a line that is there again is not read again: it is the same record
+    by_line: dict[bytes, Reduced] = {}  # a line that is there again is not read again: it is the same record
 
     def take(line: bytes, place: int) -> None:
-        key = hash(line)  # of 64 bits, with a secret of this process, so that no file can be made to have two alike
+        key = hashlib.blake2b(line, digest_size=16).digest()  # Python's own hash is no secret where its seed is set
         known = by_line.get(key)
         if known is None:
             record = reader.read(line)
