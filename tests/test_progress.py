@@ -21,7 +21,7 @@ from tests.builders import make_case, make_record
 from tests.fakes import nvml
 from tests.fakes.nvml.scenario import Scenario
 
-H200 = Scenario.load("h200_8x")
+H200 = Scenario.load("h200_8x").left_alone()
 GPU = Device(kind="gpu", id="GPU-12345678-aaaa-bbbb-cccc-dddddddddddd", name="Test GPU", memory_bytes=80 * 2**30)
 
 
@@ -151,8 +151,7 @@ def test_on_a_terminal_each_gpu_at_work_has_a_line(box, tmp_path):
     while received := _read(ours):
         said += received
     shown = said.decode()
-    # The fake's load comes and goes on its own: a GPU may be found busy before the launch, which then has no number.
-    assert process.wait(60) == ("has no number: device shared" in shown), shown
+    assert process.wait(60) == 0, shown
     for device in H200.devices:
         busy = re.findall(
             rf"{device.id[:12]} {device.name} +(\d+) % +[\d.]+ of \d+ GiB +(\d+) W +\d+ °C +\d+ MHz", shown
@@ -166,7 +165,8 @@ def test_on_a_terminal_each_gpu_at_work_has_a_line(box, tmp_path):
 
 def test_elsewhere_there_are_plain_lines(box, tmp_path):
     command = [sys.executable, "-m", "gpubench.cli", *WORDS, "--results", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=box, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=box, check=False)
+    assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stderr
     assert "\r" not in done.stderr
     assert re.search(r"^\[1/3\] resnet50-fake-\S+: [\d,.]+ samples/s on GPUs", done.stderr, re.MULTILINE)

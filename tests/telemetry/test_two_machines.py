@@ -18,7 +18,7 @@ def measured(fake_nvml, monkeypatch, gpubench, tmp_path):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     for name, step_seconds in (("h200_8x", 0.01), ("rtx4090_2x", 0.03)):
         fake = json.dumps({"step_seconds": step_seconds})
-        variables = nvml.environment(fake_nvml, Scenario.load(name))
+        variables = nvml.environment(fake_nvml, Scenario.load(name).left_alone())
         done = gpubench(*RUN, *WORKLOAD, "--save", name, GPUBENCH_FAKE=fake, **variables)
         assert done.returncode == 0, done.stderr
     return tmp_path / "results"

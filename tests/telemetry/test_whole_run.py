@@ -9,7 +9,7 @@ from tests.fakes import nvml
 from tests.fakes.nvml.scenario import Scenario
 
 FAKE = {"step_seconds": 0.05, "real_time": True}
-H200 = Scenario.load("h200_8x")
+H200 = Scenario.load("h200_8x").left_alone()
 
 
 @pytest.fixture
@@ -39,7 +39,9 @@ def test_a_run_on_gpus_samples_the_gpus_that_it_uses(gpubench, tmp_path):
         (first, *_) = device.rounds
         number = uuids.index(device.id)
         start, end = (ns / 1e9 for ns in (largest.rounds[0].start_ns, largest.rounds[0].end_ns))
-        assert first.energy_joules == pytest.approx(H200.energy_joules(number, start, end), rel=0.25)
+        # A round is short and the machine may be busy: how far off its energy can be is what the record says of it.
+        slack = first.energy_error_joules + 0.02 * first.energy_joules
+        assert first.energy_joules == pytest.approx(H200.energy_joules(number, start, end), abs=slack)
         assert first.memory_used_bytes == pytest.approx(0.5 * nvml.GIB, rel=0.01)
     shown = gpubench("show", "last", "--format", "csv").stdout
     assert "power_watts" in shown

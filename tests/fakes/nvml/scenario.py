@@ -56,6 +56,10 @@ class Scenario:
         own = self.settings.get("gpus", [{}] * self.count)
         return Scenario({**self.settings, "gpus": [{**gpu, name: v} for gpu, v in zip(own, values, strict=False)]})
 
+    def left_alone(self) -> Scenario:
+        """This machine with a load that no launch takes for another's: it is always the same, and small."""
+        return self.but(busy_share=0.03, load_period=0.001)
+
     @property
     def missing(self) -> list[str]:
         """The symbols that this driver lacks."""
