@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
+from zlib import crc32
 
 from gpubench.spec.case import Case, Device, DeviceKind, Scaling, share_id
 from gpubench.spec.record import (
@@ -86,15 +87,17 @@ def make_record(
 ) -> RunRecord:
     """A launch that ended well: rounds of about 2 s each at exactly `samples_per_second`, half a second apart.
 
-    `ranks` processes share the devices, by default one each. `changes` replace fields of the record.
+    `ranks` processes share the devices, by default one each. `changes` replace fields of the record. Launches of
+    another run are at other times.
     """
+    run_id = changes.get("run_id", f"0001_test_{case.device_kind if case else 'cpu'}")
     case = case or make_case()
     ranks = ranks or case.n_devices
     devices = machine.devices[: case.n_devices] if machine and case.device_kind == "gpu" else []
     devices = devices or make_devices(case.device_kind, case.n_devices, max(1, case.cores_per_device))
     steps = max(1, round(ROUND_SECONDS * samples_per_second / case.global_batch))
     seconds = steps * case.global_batch / samples_per_second
-    start_ns = (100 + 1000 * launch) * SECOND_NS
+    start_ns = (100 + 1000 * launch) * SECOND_NS + crc32(run_id.encode())
     made = []
     for index in range(rounds):
         end_ns = start_ns + round(seconds * SECOND_NS)
@@ -114,7 +117,7 @@ def make_record(
     workload = WORKLOADS.get(case.workload)
     record = RunRecord(
         record_id="",
-        run_id=f"0001_test_{case.device_kind}",
+        run_id=run_id,
         started_at=f"2026-01-01T00:{launch:02d}:00+00:00",
         launch=launch,
         case=case,

@@ -21,6 +21,7 @@ from gpubench.analysis.stats import Interval, Launch
 from gpubench.analysis.verdict import MARGIN
 from gpubench.spec.errors import UsageError
 from gpubench.spec.invariants.ids import once
+from gpubench.spec.invariants.together import lasted
 from gpubench.spec.record import RunRecord
 from gpubench.spec.verification import Verification
 
@@ -214,8 +215,11 @@ def _reason(kind: Kind, interval: Interval | None, ratio: float, reference: Case
 
 
 def same_launches(reference: CaseSummary, other: CaseSummary) -> bool:
-    """Whether any launch stands on both sides: then the two are not independent."""
-    return bool({r.record_id for r in reference.records} & {r.record_id for r in other.records})
+    """Whether any launch stands on both sides, be it under another id: then the two are not independent."""
+    if {r.record_id for r in reference.records} & {r.record_id for r in other.records}:
+        return True
+    times = [{each for record in side.counted if (each := lasted(record))} for side in (reference, other)]
+    return bool(times[0] & times[1])
 
 
 def _ordered(launches: Sequence[Launch]) -> list[Launch]:

@@ -55,6 +55,11 @@ class Reduced:
     may_have_trace: bool
     whole: Callable[[], RunRecord]
 
+    @property
+    def slowest_ns(self) -> tuple[int, ...]:
+        """How long each round took its slowest rank; empty where it has no time."""
+        return tuple(round(seconds * 1e9) for seconds in self.timed.seconds) if self.timed else ()
+
 
 def reduced(record: RunRecord, whole: Callable[[], RunRecord] | None = None, known: Identity | None = None) -> Reduced:
     """`whole` reads the record again where it is not to be kept; `known` is its machine's identity, once worked out."""

@@ -395,6 +395,11 @@ class RunRecord:
         """From when to when its first round lasted."""
         return (self.rounds[0].start_ns, self.rounds[0].end_ns) if self.rounds else None
 
+    @property
+    def slowest_ns(self) -> tuple[int, ...]:
+        """How long each round took its slowest rank."""
+        return tuple(round(each.seconds * 1e9) for each in self.rounds if each.rank_seconds)
+
 
 def to_json(record: RunRecord) -> str:
     """The record as one line of JSON, without a newline."""

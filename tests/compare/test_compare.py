@@ -21,8 +21,9 @@ MIRRORED = {"faster": "slower", "slower": "faster"}
 
 def launches(rates, name="box", prefix="", case=None, **changes) -> list[RunRecord]:
     case = case or make_case()
-    made = make_launches(case, rates, machine=make_machine(case.device_kind, name=name), **changes)
-    return [replace(record, record_id=f"{prefix or name}-{record.record_id}", run_id=prefix or name) for record in made]
+    machine, run_id = make_machine(case.device_kind, name=name), prefix or name
+    made = make_launches(case, rates, machine=machine, run_id=run_id, **changes)
+    return [replace(record, record_id=f"{run_id}-{record.record_id}") for record in made]
 
 
 def side(name: str, rates, **changes) -> Side:

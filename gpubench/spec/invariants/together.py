@@ -1,4 +1,4 @@
-"""What holds between the records of one run: a session's launches are on one machine, numbered, and each is there once.
+"""What holds between records: a session's launches are on one machine, numbered, and no launch is there twice.
 
 The reader asks it of all that it has, of whatever files.
 """
@@ -6,7 +6,7 @@ The reader asks it of all that it has, of whatever files.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from gpubench.spec.case import Case, Device
@@ -14,7 +14,8 @@ from gpubench.spec.record import Machine, Outcome, Schedule
 
 SENTENCES = (
     "All launches of a session are of one machine, in one state.",
-    "No launch of a session is there twice, under whatever record id.",
+    "No launch is there twice, under whatever ids and dates: two of them neither begin at one time, nor take equally "
+    "long in every round.",
     "A pair has one baseline and one gang.",
 )
 
@@ -40,6 +41,8 @@ class Launched(Protocol):
     def schedule(self) -> Schedule | None: ...
     @property
     def first_window_ns(self) -> tuple[int, int] | None: ...
+    @property
+    def slowest_ns(self) -> tuple[int, ...]: ...
 
 
 def problems(records: Sequence[Launched]) -> dict[str, str]:
@@ -51,8 +54,11 @@ def problems(records: Sequence[Launched]) -> dict[str, str]:
     found: dict[str, str] = {}
     for launches in sessions.values():
         _machines(launches, found)
-        _repeated(launches, found)
+        _alike(launches, _number, "two launches of one session have one number", found)
         _pairs(launches, found)
+    every = [record for launches in sessions.values() for record in launches]
+    for key in (_begin, lasted):
+        _alike(every, key, "one launch is there twice", found)
     return found
 
 
@@ -75,15 +81,15 @@ def hardware(record: Launched) -> tuple[Any, ...]:
     return (*(getattr(machine, name) for name in _FACTS), gpus)
 
 
-def _repeated(launches: Sequence[Launched], found: dict[str, str]) -> None:
-    for key, what in ((_number, "two launches of one session have one number"), (_begin, "one launch is there twice")):
-        same: dict[Any, list[Launched]] = defaultdict(list)
-        for record in launches:
-            same[key(record)].append(record)
-        for several in same.values():
-            if len(several) > 1:
-                for record in several:
-                    found.setdefault(record.record_id, f"{what}: {record.case.id}, launch {record.launch}")
+def _alike(launches: Sequence[Launched], key: Callable[[Launched], Any], what: str, found: dict[str, str]) -> None:
+    """Launches that share what no two can; a key of None is of a launch that has no such thing."""
+    same: dict[Any, list[Launched]] = defaultdict(list)
+    for record in launches:
+        same[key(record)].append(record)
+    for known, several in same.items():
+        if known is not None and len(several) > 1:
+            for record in several:
+                found.setdefault(record.record_id, f"{what}: {record.case.id}, launch {record.launch}")
 
 
 def _number(record: Launched) -> Any:
@@ -92,10 +98,19 @@ def _number(record: Launched) -> Any:
 
 
 def _begin(record: Launched) -> Any:
-    """When its first round began; no two begin at the same time on one clock."""
-    if record.first_window_ns is None:
-        return record.record_id
-    return record.case, record.machine.name, record.first_window_ns
+    """When its first round began and ended, which no two do at the same time on one clock."""
+    window_ns = record.first_window_ns
+    return None if window_ns is None else (record.case, window_ns, hardware(record))
+
+
+CLOCK_NS = 1000  # a clock whose times are all of whole microseconds is too coarse for times to differ by chance
+
+
+def lasted(record: Launched) -> tuple[int, ...] | None:
+    """How long its rounds took, in ns: of two launches never the same. None where too little is known to say so."""
+    times_ns = record.slowest_ns
+    is_fine = any(each % CLOCK_NS for each in times_ns)
+    return times_ns if is_fine and len(set(times_ns)) > 1 else None
 
 
 def _pairs(launches: Iterable[Launched], found: dict[str, str]) -> None:
