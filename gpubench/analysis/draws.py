@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gpubench.analysis import stats
 from gpubench.analysis.scaling import CaseSummary
 from gpubench.analysis.stats import BOOTSTRAP_LAUNCHES, CONFIDENCE, FEWEST_LAUNCHES, Floats, Interval, Launch
 
@@ -70,7 +71,8 @@ def _estimates(summary: CaseSummary) -> tuple[Estimate, Estimate]:
 
     Under 10 launches a multivariate t on logs, whose interval for the throughput alone is that of
     `stats.rate_interval`: mean + L z / sqrt(w / (k-1)), with L L' = S / k, z normal, w chi-squared of k-1 degrees, for
-    k launches of covariance S. From 10 on a bootstrap: medians of launches drawn with replacement.
+    k launches of covariance S. From 10 on a bootstrap: medians of launches drawn with replacement. Where a width
+    decided how many launches there are, the t at any number, as much wider as `stats.sequential_interval` is.
     """
     launches, rate = summary.launches, summary.samples_per_second
     if rate is None:
@@ -87,7 +89,10 @@ def _estimates(summary: CaseSummary) -> tuple[Estimate, Estimate]:
     values = np.array(columns, dtype=float)  # (1 or 2, k)
     # Seeded by the launches themselves: the same case is drawn alike in whatever order machines are named.
     random = np.random.default_rng(_seed(launches))
-    drawn = _t_on_logs(values, random) if k < BOOTSTRAP_LAUNCHES else _bootstrap(values, random)
+    if summary.sequential:
+        drawn = _t_on_logs(values, random, stats.sequential_stretch(k))
+    else:
+        drawn = _t_on_logs(values, random) if k < BOOTSTRAP_LAUNCHES else _bootstrap(values, random)
     return Estimate(rate, drawn[0]), replace(energy, draws=drawn[1]) if joules else energy
 
 
@@ -98,12 +103,12 @@ def launch_joules(summary: CaseSummary) -> list[float] | None:
     return known if len(known) == len(summary.launches) else None
 
 
-def _t_on_logs(values: Floats, random: np.random.Generator) -> Floats:
+def _t_on_logs(values: Floats, random: np.random.Generator, stretch: float = 1.0) -> Floats:
     logs = np.log(values)
     k = logs.shape[1]
     centre = logs.mean(axis=1, keepdims=True)
     normal = (logs - centre) @ random.standard_normal((k, DRAWS)) / math.sqrt(k * (k - 1))
-    drawn: Floats = np.exp(centre + normal / np.sqrt(random.chisquare(k - 1, DRAWS) / (k - 1)))
+    drawn: Floats = np.exp(centre + stretch * normal / np.sqrt(random.chisquare(k - 1, DRAWS) / (k - 1)))
     return drawn
 
 

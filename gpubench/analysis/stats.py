@@ -107,6 +107,11 @@ def sequential_interval(values: ArrayLike) -> tuple[Floats, Floats]:
     return np.minimum(low, middle), np.maximum(high, middle)
 
 
+def sequential_stretch(launches: int) -> float:
+    """How many times as wide, on logs, a sequential interval is as Student's t of so many launches at `CONFIDENCE`."""
+    return float(_t(launches - 1, SEQUENTIAL_QUANTILE) / _t(launches - 1))
+
+
 def half_width_at(spread: float, launches: int) -> float:
     """Half the width that a sequential interval of so many launches has, on logs, at such a standard deviation."""
     return float(_t(launches - 1, SEQUENTIAL_QUANTILE)) * spread / math.sqrt(launches)

@@ -13,6 +13,7 @@ from gpubench.analysis.mix import Work, break_even_months, time_ratio, total
 from gpubench.analysis.scaling import CaseSummary, summarize
 from gpubench.analysis.study import study
 from gpubench.report.compare_summary import headline
+from gpubench.spec.record import Schedule
 from tests.builders import make_case, make_launches, make_machine
 
 # 250,000 over 35,040 h, half of them used: 14.2694 an hour. 1 kW at 0.20 a kWh and PUE 1.5: 0.30 an hour.
@@ -105,11 +106,18 @@ def test_every_formula_is_one_that_the_functions_follow():
     ]
 
 
-def test_draws_of_a_throughput_have_its_own_interval():
-    case = summary([100.0, 101.0, 99.5, 100.6, 98.9])
+@pytest.mark.parametrize(
+    ("launches", "until"), [(5, None), (5, 0.02), (15, 0.02)], ids=["planned", "until", "many, until"]
+)
+def test_draws_of_a_throughput_have_its_own_interval(launches, until):
+    rates = ([100.0, 101.0, 99.5, 100.6, 98.9] * 3)[:launches]
+    made = make_launches(make_case(device_kind="gpu"), rates, power_watts=1000.0)
+    schedule = Schedule(order="interleaved", seed=0, launches=3, position=0, until=until)
+    [case] = summarize([replace(record, schedule=schedule) for record in made])
     drawn, exact = draws.throughput(case).interval, case.samples_per_second_interval
     assert drawn.low == pytest.approx(exact.low, rel=2e-3)
     assert drawn.high == pytest.approx(exact.high, rel=2e-3)
+    assert drawn.high - drawn.low == pytest.approx(exact.high - exact.low, rel=0.06)
 
 
 def test_a_launchs_throughput_and_energy_stay_together():
