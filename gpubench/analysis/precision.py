@@ -27,8 +27,8 @@ MOST_LAUNCHES = 100  # of a case, however wide its interval still is
 def unresolved(records: Sequence[RunRecord], until: Until) -> set[str]:
     """Ids of measured cases whose interval is not yet as narrow as `until` says, or made of too few launches.
 
-    A case of which no launch counts, or whose work was not what was asked for, is not among them, nor one with such a
-    baseline: no further launch would give it a number.
+    A case of which no launch counts, whose last four launches all failed, or whose work was not what was asked for, is
+    not among them, nor one with such a baseline: no further launch would give it a number.
     """
     return {
         summary.case.id
@@ -95,10 +95,13 @@ def noisy(records: Sequence[RunRecord]) -> set[str]:
 
 
 def _hopeless(summary: CaseSummary, of: Quantity) -> bool:
-    """Whether no launch of a side counts, or one did other work than was asked for."""
+    """Whether no launch of a side counts, its last ones all failed, or one did other work than was asked for."""
     sides = [summary, summary.baseline] if of == "efficiency" and summary.baseline is not None else [summary]
     other = (check for side in sides for check in side.checks if not sets_aside(check))
-    return not all(side.launches for side in sides) or any(check.severity == "severe" for check in other)
+    if not all(side.launches for side in sides) or any(check.severity == "severe" for check in other):
+        return True
+    newest = [side.records[-stats.FEWEST_TO_STOP :] for side in sides]
+    return any(all(record.outcome.status != "ok" for record in records) for records in newest)
 
 
 def _logs(summary: CaseSummary, of: Quantity) -> list[float]:

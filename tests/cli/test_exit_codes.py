@@ -109,6 +109,14 @@ def test_a_case_of_other_work_asks_for_no_more_launches():
     assert unresolved([*good, *other], Until(0.01)) == set()
 
 
+def test_a_case_whose_last_four_launches_failed_asks_for_no_more():
+    good = make_launches(ONE, [100.0, 120.0, 90.0, 110.0])
+    lost = [make_lost(ONE, "timeout", "no answer", launch=launch) for launch in (4, 5, 6, 7)]
+    until = Until(0.01, "throughput")
+    assert unresolved([*good, *lost[:3]], until) == {ONE.id}
+    assert unresolved([*good, *lost], until) == set()
+
+
 @pytest.mark.parametrize(("redirection", "code"), [(">&-", 0), (">/dev/full", 0), ("2>&-", 0), ("2>/dev/full", 0)])
 def test_a_run_ends_as_it_went_whoever_takes_its_output(gpubench, tmp_path, redirection, code):
     command = f"{sys.executable} -m gpubench.cli {' '.join(FAKE)} {redirection}"
