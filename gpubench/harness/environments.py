@@ -121,10 +121,10 @@ class Environment:
         shutil.rmtree(self.folder, ignore_errors=True)
         log(f"making a virtual environment, then installing {_first(requirements)} and what it needs")
         # Not the standard library's venv: Debian's Python cannot make one with pip in it.
-        virtualenv = [sys.executable, "-m", "virtualenv", "--quiet", "--no-periodic-update", "-p", str(base)]
+        virtualenv = [sys.executable, "-P", "-m", "virtualenv", "--quiet", "--no-periodic-update", "-p", str(base)]
         self._run([*virtualenv, str(self.folder)], "making a virtual environment", log)
         # Only what is imported is compiled, when it is: a third of the files at most.
-        pip = [str(self.python), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
+        pip = [str(self.python), "-P", "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
         self._run([*pip, "--quiet", "-r", str(requirements)], "the installation", log)
         log("importing it for the first time")
         self._run(discovery(self.python, self.framework), "the first import", log)

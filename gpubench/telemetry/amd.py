@@ -60,7 +60,7 @@ def discover() -> AmdView | None:
     """None where `amdsmi` is not installed; it is asked in a process of its own."""
     if find_spec("amdsmi") is None:
         return None
-    command = [sys.executable, "-m", "gpubench.telemetry.amd"]
+    command = [sys.executable, "-P", "-m", "gpubench.telemetry.amd"]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=DISCOVERY_SECONDS)
         return view_from_dict(json.loads(done.stdout.splitlines()[-1]))

@@ -57,7 +57,7 @@ class Warning:
 
 def ask(devices: Sequence[Device]) -> Header | None:
     """What the sampler would read of devices of one source, found out in a process of its own; None where it cannot."""
-    command = [sys.executable, "-m", "gpubench.telemetry.doctor"]
+    command = [sys.executable, "-P", "-m", "gpubench.telemetry.doctor"]
     question = json.dumps([asdict(device) for device in devices]).encode()
     try:
         done = subprocess.run(command, input=question, capture_output=True, timeout=DISCOVERY_SECONDS, check=True)

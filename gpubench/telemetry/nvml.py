@@ -56,7 +56,7 @@ def discover(whole: bool = True) -> NvmlView:
 
     Without `whole` there is no `system`: a slow driver takes long for the many calls of that.
     """
-    command = [sys.executable, "-m", "gpubench.telemetry.nvml", *(["whole"] if whole else [])]
+    command = [sys.executable, "-P", "-m", "gpubench.telemetry.nvml", *(["whole"] if whole else [])]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=DISCOVERY_SECONDS)
         return view_from_dict(json.loads(done.stdout.splitlines()[-1]))

@@ -32,7 +32,7 @@ GIB, MIB = 2**30, 2**20
 
 def recorded() -> dict[str, Any]:
     """The scenario, asked for in a process of its own. GpubenchError where there is no driver to ask."""
-    command = [sys.executable, "-m", "gpubench.telemetry.recording"]
+    command = [sys.executable, "-P", "-m", "gpubench.telemetry.recording"]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=DISCOVERY_SECONDS, check=True

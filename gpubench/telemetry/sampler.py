@@ -82,7 +82,7 @@ class Sampler:
         try:
             with self._log.open("w") as log:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "gpubench.telemetry.sampling"],
+                    [sys.executable, "-P", "-m", "gpubench.telemetry.sampling"],
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=log,

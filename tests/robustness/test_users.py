@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 
@@ -56,3 +58,16 @@ def test_two_setups_at_once_make_an_environment_once(tmp_path, monkeypatch):
     for thread in both:
         thread.join(30)
     assert made == ["cpu"]
+
+
+def test_files_in_the_current_folder_are_imported_by_no_process(fake, tmp_path):
+    fake(step_seconds=0.01)
+    for name in ("gpubench", "json", "numpy", "psutil", "pynvml", "amdsmi", "msgspec", "queue"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write('{name} ')\n")
+    command = [sys.executable, "-P", "-m", "gpubench.cli"]
+    done = subprocess.run([*command, *FEW], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    (record,) = store.load(store.find("last", tmp_path / "results")).records
+    assert record.telemetry.source == "cpu"
+    subprocess.run([*command, "doctor"], cwd=tmp_path, check=False, capture_output=True, timeout=120)
+    assert not (tmp_path / "imported").exists(), (tmp_path / "imported").read_text()
