@@ -10,7 +10,7 @@ from operator import itemgetter
 from gpubench.spec.record import DeviceTelemetry, Round, RoundTelemetry, RunRecord
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True)
 class RoundLoad:
     """Shares (0 to 1) of the cores' time in one round that were not ours; None is not known.
 
@@ -30,15 +30,10 @@ def round_loads(record: RunRecord) -> list[RoundLoad]:
     if record.case.device_kind != "cpu":
         return []
     sampled = {device.id: device for device in record.telemetry.devices}
-    devices = [_Sampled.of(sampled.get(device.id)) for device in record.devices]
+    devices = [_Sampled(sampled.get(device.id)) for device in record.devices]
     n_cores = [len(device.cores) or record.case.cores_per_device for device in record.devices]
     return [
-        RoundLoad(
-            index=one.index,
-            seconds=(one.end_ns - one.start_ns) / 1e9,
-            foreign=_foreign(one, devices, n_cores),
-            stolen=_stolen(one, devices),
-        )
+        RoundLoad(one.index, (one.end_ns - one.start_ns) / 1e9, _foreign(one, devices, n_cores), _stolen(one, devices))
         for one in record.rounds
     ]
 
@@ -53,47 +48,50 @@ def mean_load(loads: Sequence[RoundLoad], what: str) -> float | None:
     return mean
 
 
-@dataclass(frozen=True)
 class _Sampled:
     """A device's rounds by index, and its readings of stolen time in the order of their time."""
 
-    rounds: dict[int, RoundTelemetry]
-    steal: list[tuple[int, float]]  # of a device that has a round without a figure of its own
-
-    @staticmethod
-    def of(device: DeviceTelemetry | None) -> _Sampled:
+    def __init__(self, device: DeviceTelemetry | None) -> None:
         """Of a device that was not sampled: nothing."""
-        if device is None:
-            return _Sampled({}, [])
-        rounds = {each.index: each for each in reversed(device.rounds)}  # of two for one round, the first
-        series = device.series.get("steal_percent", [])
-        readings = zip(device.time_ns, series, strict=False)
-        return _Sampled(rounds, sorted((time_ns, value) for time_ns, value in readings if value is not None))
-
-    def utilization_percent(self, index: int) -> float | None:
-        found = self.rounds.get(index)
-        return found.utilization_percent if found else None
+        self._device = device
+        rounds = device.rounds if device else []
+        self.rounds: dict[int, RoundTelemetry] = {each.index: each for each in reversed(rounds)}  # of two, the first
+        self._steal: tuple[list[int], list[float | None]] | None = None
 
     def steal_percent(self, one: Round) -> float | None:
         """The round's own figure, or the mean of the readings that lie in it."""
         found = self.rounds.get(one.index)
         if found is not None and found.steal_percent is not None:
             return found.steal_percent
-        first, last = (bisect_right(self.steal, time_ns, key=itemgetter(0)) for time_ns in (one.start_ns, one.end_ns))
-        inside = [value for _, value in self.steal[first:last]]
+        times_ns, values = self._readings()
+        inside = [
+            value
+            for value in values[bisect_right(times_ns, one.start_ns) : bisect_right(times_ns, one.end_ns)]
+            if value is not None
+        ]
         return sum(inside) / len(inside) if inside else None
+
+    def _readings(self) -> tuple[list[int], list[float | None]]:
+        """Times and values; worked out where a round has no figure of its own."""
+        if self._steal is None:
+            times_ns = self._device.time_ns if self._device else []
+            values = self._device.series.get("steal_percent", []) if self._device else []
+            if times_ns != (in_order := sorted(times_ns)):
+                values = [value for _, value in sorted(zip(times_ns, values, strict=False), key=itemgetter(0))]
+            self._steal = in_order, values
+        return self._steal
 
 
 def _foreign(one: Round, devices: Sequence[_Sampled], n_cores: Sequence[int]) -> float | None:
     seconds = (one.end_ns - one.start_ns) / 1e9
     if seconds <= 0 or not devices or not all(n_cores):
         return None
-    percents = [device.utilization_percent(one.index) for device in devices]
-    busy = [
-        percent / 100 * cores * seconds for percent, cores in zip(percents, n_cores, strict=True) if percent is not None
-    ]
-    if len(busy) < len(devices):
-        return None
+    busy = []
+    for device, cores in zip(devices, n_cores, strict=True):
+        found = device.rounds.get(one.index)
+        if found is None or found.utilization_percent is None:
+            return None
+        busy.append(found.utilization_percent / 100 * cores * seconds)
     ours = one.rank_cpu_seconds
     if len(ours) == len(busy):
         shares = [(b - o) / (c * seconds) for b, o, c in zip(busy, ours, n_cores, strict=True)]

@@ -100,8 +100,8 @@ def as_reduced(record: RunRecord | Reduced) -> Reduced:
 
 
 def _timed(record: RunRecord) -> Launch | None:
-    samples = tuple(each.samples for each in record.rounds)
-    seconds = tuple(each.seconds for each in record.rounds if each.rank_seconds)
+    samples = tuple([each.samples for each in record.rounds])
+    seconds = tuple([max(of_ranks) for each in record.rounds if (of_ranks := each.rank_seconds)])
     if not samples or len(seconds) != len(samples) or min(samples) <= 0 or min(seconds) <= 0:
         return None
     return Launch(_shared(samples), seconds)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import fmean, median
 
 from gpubench.spec.record import RoundTelemetry, RunRecord
 
-Rounds = dict[int, list[RoundTelemetry]]  # by index, one for each device
+Rounds = list[list[RoundTelemetry]]  # for each round of a record, one for each device of the case
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,16 +56,17 @@ class Used:
 
 def used_by(record: RunRecord, contradicts: bool) -> Used:
     """`contradicts`: its telemetry contradicts itself, so that nothing counts but its clocks, which are a condition."""
-    clocks = [e.sm_clock_mhz for device in record.telemetry.devices for e in device.rounds]
+    clocks = [each.sm_clock_mhz for device in record.telemetry.devices for each in device.rounds]
     clock_mhz = array("d", [clock for clock in clocks if clock is not None])
     if contradicts:
         return Used(array("d"), array("d"), clock_mhz, None, None, None, None)
     rounds = _by_round(record)
     is_gpu = record.case.device_kind == "gpu"
-    memory = [max(of_all) for of_all in _known(record, rounds, lambda e: e.memory_used_bytes)] if is_gpu else []
+    n_devices = record.case.n_devices
+    memory = [max(of_all) for of_all in _known(n_devices, rounds, "memory_used_bytes")] if is_gpu else []
     return Used(
-        utilization_percent=array("d", chain(*_known(record, rounds, lambda e: e.utilization_percent))),
-        power_watts=array("d", map(sum, _known(record, rounds, lambda e: e.power_watts or None))),
+        utilization_percent=array("d", chain(*_known(n_devices, rounds, "utilization_percent"))),
+        power_watts=array("d", map(sum, _known(n_devices, rounds, "power_watts", 0.0))),
         sm_clock_mhz=clock_mhz,
         memory_used_bytes=int(max(memory)) if memory else None,
         peak_memory_bytes=record.observed.peak_memory_bytes,
@@ -104,33 +105,34 @@ def _memory(launches: Sequence[Used]) -> tuple[int | None, str | None]:
 
 def _joules_per_sample(record: RunRecord, rounds: Rounds) -> float | None:
     """Energy of all devices over the timed rounds, over the samples of these rounds; None if any part is unknown."""
-    energies = [sum(of_all) for of_all in _known(record, rounds, lambda each: each.energy_joules or None)]
-    samples = sum(each.samples for each in record.rounds)
-    if not samples or len(energies) != len(record.rounds):
+    energies = [sum(of_all) for of_all in _known(record.case.n_devices, rounds, "energy_joules", 0.0)]
+    if not energies or len(energies) != len(record.rounds):
         return None
-    return sum(energies) / samples
+    samples = sum([each.samples for each in record.rounds])
+    return sum(energies) / samples if samples else None
 
 
 def _by_round(record: RunRecord) -> Rounds:
-    """The telemetry of each round, by its index; nothing where it is not of all devices of the case."""
-    found: Rounds = defaultdict(list)
+    """The telemetry of each round; nothing where it is not of all devices of the case."""
     devices = record.telemetry.devices
-    if len(devices) == record.case.n_devices:
-        for device in devices:
-            for each in device.rounds:
-                found[each.index].append(each)
-    return found
+    if len(devices) != record.case.n_devices:
+        return []
+    found: dict[int, list[RoundTelemetry]] = defaultdict(list)
+    for device in devices:
+        for each in device.rounds:
+            found[each.index].append(each)
+    return [found[one.index] for one in record.rounds]
 
 
-def _known(record: RunRecord, rounds: Rounds, value: Callable[[RoundTelemetry], float | None]) -> list[list[float]]:
+def _known(n_devices: int, rounds: Rounds, name: str, none: float | None = None) -> list[list[float]]:
     """By round, the values of all devices of the case; without the rounds in which one of them has none.
 
     0 W and 0 J, as records of earlier versions may have, are none: no device trains on no energy.
     """
-    n_devices = record.case.n_devices
     found = []
-    for one in record.rounds:
-        known = [figure for each in rounds.get(one.index, ()) if (figure := value(each)) is not None]
+    for of_round in rounds:
+        values = [getattr(each, name) for each in of_round]
+        known = [value for value in values if value is not None and value != none]
         if len(known) == n_devices:
             found.append(known)
     return found

@@ -74,7 +74,7 @@ def lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
             return
         if number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors write
-        if line.strip():
+        if line and not line.isspace():
             yield number, line
     if file.read(1):
         raise UsageError(f"{inert(str(file.name))} has over {MOST_LINES:,} lines: it is not a run of gpubench.")

@@ -181,7 +181,6 @@ def _other_errors(record: RunRecord) -> Iterator[Check]:
 def _utilization(record: RunRecord) -> Iterator[Check]:
     for device in record.telemetry.devices:
         rounds = [each.utilization_percent for each in device.rounds if each.utilization_percent is not None]
-        readings = [value for value in device.series.get("utilization_percent", []) if value is not None]
         if rounds and not any(rounds):
             yield Check(
                 name="utilization_zero",
@@ -189,13 +188,18 @@ def _utilization(record: RunRecord) -> Iterator[Check]:
                 message=f"{device.id} read 0 % busy in every round",
                 remedy="either the device did no work, or its driver does not report utilisation; compare its power",
             )
-        elif record.case.device_kind == "gpu" and len(readings) > 1 and min(readings) >= 100:
+        elif record.case.device_kind == "gpu" and _always_busy(device):
             yield Check(
                 name="utilization_constant",
                 severity="warning",
                 message=f"{device.id} read 100 % busy all the time, also before the launch used it and between rounds",
                 remedy="a process hangs on the device, or the reading is stuck; do not read its utilisation",
             )
+
+
+def _always_busy(device: DeviceTelemetry) -> bool:
+    readings = [value for value in device.series.get("utilization_percent", []) if value is not None]
+    return len(readings) > 1 and min(readings) >= 100
 
 
 def _energy(record: RunRecord) -> Iterator[Check]:

@@ -70,9 +70,8 @@ def _load_of_others(record: RunRecord) -> Iterator[Check]:
 
 def _load(loads: Sequence[RoundLoad], what: str, *, name: str, who: str, remedy: str) -> Iterator[Check]:
     """Severe by the mean over all rounds, as the throughput is made of all; a word where any round is over."""
-    mean = mean_load(loads, what)
     over = [str(load.index) for load in loads if (getattr(load, what) or 0.0) > LOAD_WARNING]
-    if over and mean is not None:
+    if over and (mean := mean_load(loads, what)) is not None:
         which = f"round{'s' if len(over) > 1 else ''} {', '.join(over)} of {len(loads)}"
         where = "every round" if len(over) == len(loads) else which
         yield Check(

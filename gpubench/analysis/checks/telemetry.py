@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 
 from gpubench.analysis.checks.limits import DROPPED_SHARE, FEWEST_PERIODS
-from gpubench.spec.record import METRICS, Check, DeviceTelemetry, RunRecord
+from gpubench.spec.record import METRICS, Check, DeviceTelemetry, RoundTelemetry, RunRecord
 
 REMEDY = "do not read utilisation, memory, power or energy of this launch as if of all its rounds and devices"
+
+_figures = attrgetter(*METRICS)
+_NONE = (None,) * len(METRICS)
 
 
 def _incomplete(record: RunRecord) -> Iterator[Check]:
@@ -21,7 +25,7 @@ def _unread(record: RunRecord) -> Iterator[Check]:
     sampled = record.telemetry.devices  # one that is not among them is another check's, sampled_other_devices
     told = []
     for device in sampled:
-        blind = [each.index for each in device.rounds if all(getattr(each, metric) is None for metric in METRICS)]
+        blind = [each.index for each in device.rounds if _is_blind(each)]
         if blind:
             told.append(f"nothing was read of {device.id} in {_rounds(blind, len(device.rounds))} ({_why(device)})")
     if told:
@@ -36,25 +40,30 @@ def _unread(record: RunRecord) -> Iterator[Check]:
         )
 
 
+def _is_blind(each: RoundTelemetry) -> bool:
+    return bool(_figures(each) == _NONE)
+
+
 def _why(device: DeviceTelemetry) -> str:
     """Why nothing was read: what a metric that this device never has is missing for, is no reason where others do."""
     if all(metric in device.unavailable for metric in METRICS):
         return device.unavailable[METRICS[0]]
-    of_rounds = [each.unavailable for each in device.rounds if all(getattr(each, m) is None for m in METRICS)]
+    of_rounds = [each.unavailable for each in device.rounds if _is_blind(each)]
     metrics = [metric for metric in METRICS if metric not in device.unavailable]
     return next((each[m] for each in of_rounds for m in metrics if m in each), "no sample fell into it")
 
 
 def _gaps(record: RunRecord) -> Iterator[Check]:
     """A metric of a device that was read in the launch, and has no figure in a round that was long enough for one."""
-    period_seconds = record.telemetry.period_seconds or 0.0
-    long_enough = {r.index for r in record.rounds if (r.end_ns - r.start_ns) / 1e9 >= FEWEST_PERIODS * period_seconds}
+    least_seconds = FEWEST_PERIODS * (record.telemetry.period_seconds or 0.0)
+    long_enough = {each.index for each in record.rounds if (each.end_ns - each.start_ns) / 1e9 >= least_seconds}
     told = []
     for device in record.telemetry.devices:
-        if not any(any(getattr(each, name) is not None for name in METRICS) for each in device.rounds):
+        partly = [each for each in device.rounds if each.unavailable and each.index in long_enough]
+        if not partly or all(map(_is_blind, device.rounds)):
             continue
         for metric in METRICS:
-            lacking = [each for each in device.rounds if metric in each.unavailable and each.index in long_enough]
+            lacking = [each for each in partly if metric in each.unavailable]
             if not lacking or _is_settling(device, metric):
                 continue
             where = _rounds([each.index for each in lacking], len(device.rounds))

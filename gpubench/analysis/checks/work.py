@@ -123,8 +123,10 @@ def _parameters(record: RunRecord) -> Iterator[Check]:
 def _busy_cores(record: RunRecord) -> Iterator[Check]:
     """CPU time over wall time must fit the cores that each process was given: neither more, nor one share of many."""
     case = record.case
+    if case.device_kind != "cpu" or not case.cores_per_device:
+        return
     seconds, cpu_seconds = by_rank(record, "rank_seconds"), by_rank(record, "rank_cpu_seconds")
-    if case.device_kind != "cpu" or not case.cores_per_device or not seconds or len(seconds) != len(cpu_seconds):
+    if not seconds or len(seconds) != len(cpu_seconds):
         return
     shares = case.n_devices / len(seconds)  # of each process
     busy = max((cpu / wall for cpu, wall in zip(cpu_seconds, seconds, strict=True) if wall > 0), default=None)

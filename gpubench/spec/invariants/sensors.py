@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gpubench.spec.record import DeviceTelemetry, RoundTelemetry, RunRecord
 
 # Of a CPU share's busy time: the kernel counts by ticks, of which a short round has few, and may count back a little.
@@ -97,16 +95,14 @@ def power(record: RunRecord) -> str | None:
 def throttled(record: RunRecord) -> str | None:
     lasted_ns = {each.index: each.end_ns - each.start_ns for each in record.rounds}
     for device, each in _rounds(record):
-        longest = max(each.throttle_ns.values(), default=0)
+        longest = max(each.throttle_ns.values()) if each.throttle_ns else 0
         if longest > 1.1 * lasted_ns.get(each.index, longest) + REFRESH_SECONDS * 1e9:
             return f"the clock of {device.id} was held down for {longest / 1e9:.3g} s in round {each.index}"
     return None
 
 
-def _rounds(record: RunRecord) -> Iterator[tuple[DeviceTelemetry, RoundTelemetry]]:
-    for device in record.telemetry.devices:
-        for each in device.rounds:
-            yield device, each
+def _rounds(record: RunRecord) -> list[tuple[DeviceTelemetry, RoundTelemetry]]:
+    return [(device, each) for device in record.telemetry.devices for each in device.rounds]
 
 
 def _gib(size: int) -> str:
