@@ -22,6 +22,7 @@ from gpubench.analysis.verdict import MARGIN
 from gpubench.spec.errors import UsageError
 from gpubench.spec.invariants.ids import once
 from gpubench.spec.invariants.together import lasted
+from gpubench.spec.invariants.whole import was_launched
 from gpubench.spec.record import RunRecord
 from gpubench.spec.verification import Verification
 
@@ -100,7 +101,7 @@ def side_of(name: str, records: Sequence[RunRecord | Reduced], verifications: Se
             f"{name} holds runs of {len(machines)} machines, or of one in {len(machines)} states "
             f"({'; '.join(machines[:5])}): name the runs of each apart."
         )
-    ran = [summary for summary in summarize(launches) if any(r.outcome.status != "skipped" for r in summary.records)]
+    ran = [summary for summary in summarize(launches) if any(map(was_launched, summary.records))]
     return Side(name, tuple(ran), tuple(verifications))
 
 

@@ -1,18 +1,21 @@
 """Whether anything became slower than is allowed: for CI, which must never take "not known" for "no".
 
 Every case of the reference is judged on every other side, whatever became of it there. A case that only another side
-has is new: there is nothing to judge it by, so it is named and decides nothing.
+has is new: there is nothing to judge it by, so it is named and decides nothing. What is slower on the launches that are
+there stays so; nothing is "not slower" where a launch of it is lost, as that may have been the slow one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from gpubench.analysis import stats
-from gpubench.analysis.compare import Comparison, Pair, same_launches
+from gpubench.analysis.checks.together import INCOMPLETE, LOST_ANYWHERE
+from gpubench.analysis.compare import Comparison, Pair, Side, same_launches
+from gpubench.analysis.shortfall import why_failed
 from gpubench.analysis.stats import Interval
 
 Kind = Literal["slower", "not_slower", "not_resolved"]
@@ -65,10 +68,10 @@ def _judged(comparison: Comparison, limit: float) -> Iterator[Judged]:
                 reason = f"not measured on {side.name}, or not told apart there: measure the same cases on both"
                 yield Judged(side.name, summary.case.id, "not_resolved", None, reason)
             else:
-                yield _one(pair, limit)
+                yield _one(pair, (comparison.reference, side), limit)
 
 
-def _one(pair: Pair, limit: float) -> Judged:
+def _one(pair: Pair, sides: Sequence[Side], limit: float) -> Judged:
     side, case, interval, allowed = pair.side.name, pair.reference.case.id, pair.interval, 1 - limit
     if why := _unfit(pair):
         return Judged(side, case, "not_resolved", None, why)
@@ -76,7 +79,8 @@ def _one(pair: Pair, limit: float) -> Judged:
     if interval.high < allowed:
         return Judged(side, case, "slower", interval)
     if interval.low >= allowed:
-        return Judged(side, case, "not_slower", interval)
+        why = _lost(pair, sides)
+        return Judged(side, case, "not_resolved" if why else "not_slower", interval, why)
     return Judged(side, case, "not_resolved", interval, _what_would_resolve(pair, allowed))
 
 
@@ -87,6 +91,21 @@ def _unfit(pair: Pair) -> str:
     if same_launches(pair.reference, pair.other):
         return "these are the same launches on both sides: name two runs"
     return "" if pair.interval is not None else pair.reason
+
+
+def _lost(pair: Pair, sides: Sequence[Side]) -> str:
+    """Which launches may be lacking, on either side; empty where none is known to be.
+
+    What could not be read may be of any case of its side, also of one whose records could all be read.
+    """
+    for side, own in zip(sides, (pair.reference, pair.other), strict=True):
+        for summary in (own, *side.summaries):
+            wanted = INCOMPLETE if summary is own else LOST_ANYWHERE
+            if check := next((each for each in summary.checks if each.name in wanted), None):
+                return f"{side.name}: {check.message}: {check.remedy}"
+        if why := why_failed(own):
+            return f"{side.name} {why}: run it again"
+    return ""
 
 
 def _what_would_resolve(pair: Pair, allowed: float) -> str:

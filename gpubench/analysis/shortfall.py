@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpubench.analysis.precision import concerned, half_width, met
 from gpubench.analysis.scaling import CaseSummary
 from gpubench.spec.case import Case
+from gpubench.spec.invariants.whole import was_launched
 from gpubench.spec.until import Until
 
 
@@ -42,8 +43,9 @@ def why_failed(summary: CaseSummary) -> str | None:
     if summary.no_number is not None:
         aside = f" ({len(summary.set_aside)} set aside)" if summary.set_aside else ""
         return f"has no number: {summary.no_number}{aside}"
-    last = {(r.launch, bool(r.schedule and r.schedule.pair_id)): r.outcome for r in summary.records}
-    lost = [(launch, one) for (launch, _), one in last.items() if one.status not in ("ok", "skipped")]
+    launched = filter(was_launched, summary.records)
+    last = {(r.launch, bool(r.schedule and r.schedule.pair_id)): r.outcome for r in launched}
+    lost = [(launch, one) for (launch, _), one in last.items() if one.status != "ok"]
     if lost:
         launch, outcome = lost[0]
         more = f", and {len(lost) - 1} more of its launches did not end well" if len(lost) > 1 else ""

@@ -16,6 +16,7 @@ from typing import Literal
 from gpubench.analysis import stats
 from gpubench.analysis.scaling import CaseSummary, Series
 from gpubench.analysis.stats import Interval
+from gpubench.spec.invariants.whole import was_launched
 
 SCALES_FROM = 0.80  # scaling efficiency
 MARGIN = 0.01  # a difference in throughput below this is none, whatever its interval says
@@ -36,8 +37,7 @@ def verdicts(summaries: Sequence[CaseSummary]) -> list[Verdict]:
     """One for each series with more than one device, about its largest size; what did not run has none."""
     largest: dict[Series, CaseSummary] = {}
     for summary in summaries:
-        ran = any(record.outcome.status != "skipped" for record in summary.records)
-        if summary.case.n_devices > 1 and ran:
+        if summary.case.n_devices > 1 and any(map(was_launched, summary.records)):
             known = largest.get(summary.series)
             if known is None or known.case.n_devices < summary.case.n_devices:
                 largest[summary.series] = summary

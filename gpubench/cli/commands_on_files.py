@@ -144,6 +144,11 @@ def unpack(file: Path, folder: Path) -> None:
 
     for path in bundle.unpack(file, folder):
         click.echo(path)
+    if lines := bundle.read(file).skipped_lines:
+        click.echo(
+            f"gpubench: {lines} line{'s' if lines > 1 else ''} of its run could not be read when it was packed",
+            err=True,
+        )
 
 
 @click.command()

@@ -22,6 +22,7 @@ import msgspec
 
 from gpubench import __version__
 from gpubench.files import sealed, series, store, verified
+from gpubench.files.line import LEFT_OUT
 from gpubench.files.redaction import Redactor, other_device
 from gpubench.files.reducing import ReducedRun
 from gpubench.files.untrusted import inert, lines, open_file, read_bytes
@@ -116,9 +117,18 @@ def read(path: Path) -> Bundle:
 
 
 def unpack(path: Path, folder: Path) -> list[Path]:
-    """Write the members into `folder`. UsageError where another file of that name is there; nothing is written then."""
+    """Write the members into `folder`. UsageError where another file of that name is there; nothing is written then.
+
+    The journal has a line in place of each that could not be read when it was packed, so that no reader of it takes
+    the run for a whole one.
+    """
     bundle = read(path)
     targets = {folder / _place(name): content for name, content in bundle.members.items()}
+    targets |= {
+        target: content + LEFT_OUT * bundle.skipped_lines
+        for target, content in targets.items()
+        if target.suffix == ".jsonl"
+    }
     for target, content in targets.items():
         if (target.exists() or target.is_symlink()) and not _is(target, content):
             raise UsageError(f"{target} is there already and is another file; choose another folder with -o.")

@@ -29,6 +29,8 @@ SHARED = ("case", "machine", "software", "environment", "environment_kept_away",
 MOST_SHARED = 2_000
 LARGEST_SHARED = 16 << 10  # bytes
 
+LEFT_OUT = b"a line that could not be read when its run was packed\n"  # stands for one in a run from a bundle
+
 TOO_LARGE = "were too large to stay in the record, and are lost"
 
 _whole = msgspec.json.Decoder(RunRecord)
@@ -130,7 +132,9 @@ def explained(line: bytes | str) -> RunRecord:
     try:
         schema = msgspec.json.decode(line, type=_Header).schema
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"not a record ({error})") from None
+        left_out = line.strip() == LEFT_OUT.strip() if isinstance(line, bytes) else False
+        why = "it could not be read when its run was packed" if left_out else f"not a record ({error})"
+        raise ValueError(why) from None
     if schema > SCHEMA:
         raise ValueError(f"its schema is newer than this gpubench reads ({SCHEMA}): upgrade gpubench")
     if schema < 1:

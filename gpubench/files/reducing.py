@@ -10,11 +10,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from gpubench.analysis.checks.together import losses
 from gpubench.analysis.reduced import Reduced, reduced
 from gpubench.files import series, verified
 from gpubench.files.finding import names
 from gpubench.files.line import Reader, decode
-from gpubench.files.store import LONGEST_WARNING, counted_once, read_lines, see_that_there_is_one, told_of_copies
+from gpubench.files.store import (
+    LONGEST_WARNING,
+    counted_once,
+    read_lines,
+    see_that_there_is_one,
+    told_of_copies,
+    told_of_losses,
+)
 from gpubench.files.untrusted import inert, open_file
 from gpubench.files.validation import validate
 from gpubench.spec.errors import GpubenchError
@@ -71,7 +79,9 @@ def load(path: Path) -> ReducedRun:
     warnings, skipped = read_lines(path, take)
     see_that_there_is_one(path, found, warnings)
     records, again = counted_once(path, found)
-    told = [*warnings, *again, *told_of_copies(path)]
+    if lacking := losses(records, skipped):
+        records = [replace(each, checks=(*each.checks, *lacking.get(each.record_id, ()))) for each in records]
+    told = [*warnings, *again, *told_of_copies(path), *told_of_losses(path, records, skipped)]
     return ReducedRun(names(path)[1], path, records, told, skipped, verified.beside(path))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpubench.files.store import NAME
-from gpubench.files.untrusted import inert, read_bytes
+from gpubench.files.untrusted import MOST_LINES, inert, read_bytes
 from gpubench.spec.errors import UsageError
 
 LARGEST_FILE = 128 << 20
@@ -106,6 +106,8 @@ def _checked(manifest: dict[str, Any]) -> dict[str, Any]:
     for key, kind in kinds.items():
         if not isinstance(manifest, dict) or not isinstance(manifest.get(key), kind):
             raise ValueError(f"its manifest has no {key}")
+    if not 0 <= manifest["skipped_lines"] <= MOST_LINES:
+        raise ValueError("its manifest counts lines that no journal has")
     journals = 0
     for name in manifest["members"]:
         parts = name.split("/", 1) if name.endswith(".parquet") else [name]  # series lie in a folder of their own

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from gpubench.analysis.checks.together import losses, lost_in_words
 from gpubench.files import series, verified
 from gpubench.files.finding import copies, names
 from gpubench.files.finding import find as find
@@ -33,6 +34,8 @@ from gpubench.files.writing import write_whole
 from gpubench.harness import interrupts
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.invariants.ids import Known, once
+from gpubench.spec.invariants.together import Launched
+from gpubench.spec.invariants.whole import absent
 from gpubench.spec.record import RunRecord
 from gpubench.spec.verification import Verification
 
@@ -313,7 +316,9 @@ def load(path: Path) -> Run:
     run = _read(path)
     see_that_there_is_one(path, run.records, run.warnings)
     records, told = counted_once(path, run.records)
-    told = [*run.warnings, *told, *told_of_copies(path)]
+    if lacking := losses(records, run.skipped_lines):
+        records = [replace(each, checks=[*each.checks, *lacking.get(each.record_id, ())]) for each in records]
+    told = [*run.warnings, *told, *told_of_copies(path), *told_of_losses(path, records, run.skipped_lines)]
     return replace(run, records=records, verifications=verified.beside(path), warnings=told)
 
 
@@ -328,6 +333,12 @@ def told_of_copies(path: Path) -> list[str]:
     """A warning where files beside a run are copies of it by their names, as they are not read."""
     beside = [inert(each.name) for each in copies(path)]
     return [f"{inert(path.name)} was taken; left out as copies: {', '.join(beside)}"] if beside else []
+
+
+def told_of_losses(path: Path, records: Sequence[Launched], unread: int) -> list[str]:
+    """A warning where records are not in a run's file; each of the `unread` lines has its own."""
+    words = lost_in_words(records, unread) if absent(records) > unread else ""
+    return [inert(f"{path.name}: {words}; a launch may be among what is lost")] if words else []
 
 
 def counted_once(path: Path, records: Sequence[R]) -> tuple[list[R], list[str]]:
