@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 import uuid
@@ -11,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Protocol, cast
 
 import psutil
@@ -37,7 +36,7 @@ from gpubench.spec.record import (
     Telemetry,
     WarmUp,
 )
-from gpubench.spec.steady import WINDOW_STEPS
+from gpubench.spec.steady import steady_seconds, steps_of_round
 from gpubench.spec.workload import WORKLOADS
 from gpubench.telemetry import clocks
 from gpubench.telemetry.cgroup import CpuGroups, throttled_between
@@ -45,7 +44,6 @@ from gpubench.telemetry.sampler import Sampler
 
 EMPTY_ROUNDS = 5
 MOST_STRETCH = 4.0  # times the length asked for, to which timing that is slow may lengthen a round
-MOST_STEPS = 100_000  # in a round: a step of the smallest model on the fastest GPU takes some 0.1 ms
 NO_WORK = 1.5  # a step that takes no longer than this many rounds without a step does nothing
 PATIENCE = 30.0  # a round may take this many times as long as the warm-up lets expect, and a step's deadline
 
@@ -210,6 +208,7 @@ class _Attempt:
             verdict = steady.judge(seconds, timing.max_warm_up_steps, timing.max_warm_up_seconds)
         self._inspect(gang, "warm_up", deadlines.step + deadlines.stop, types=True)
         empty = min(self._empty_round(gang) for _ in range(EMPTY_ROUNDS))
+        round_seconds = max(timing.round_seconds, min(empty / TIMING_COST_LIMIT, MOST_STRETCH * timing.round_seconds))
         self.warm_up = WarmUp(
             seconds=sum(seconds),
             steps=len(seconds),
@@ -218,11 +217,11 @@ class _Attempt:
             verdict=verdict.words,
             step_seconds=seconds,
             empty_round_seconds=empty,
+            round_seconds=round_seconds,
         )
-        self._step_seconds = median(seconds[-WINDOW_STEPS:])
+        self._step_seconds = steady_seconds(seconds)
         self._refuse_idleness()
-        round_seconds = max(timing.round_seconds, min(empty / TIMING_COST_LIMIT, MOST_STRETCH * timing.round_seconds))
-        self._steps = min(MOST_STEPS, max(2, math.ceil(round_seconds / self._step_seconds)))
+        self._steps = steps_of_round(round_seconds, seconds)
 
     def _refuse_idleness(self) -> None:
         """GangError where a step takes no longer than no step: the rounds would measure the clock."""

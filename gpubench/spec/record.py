@@ -103,6 +103,7 @@ class WarmUp:
     verdict: str
     step_seconds: list[float] = field(default_factory=list)
     empty_round_seconds: float | None = None  # from order to report, without steps: what timing a round costs
+    round_seconds: float | None = None  # that a round was to last, of which its steps were made; None in older records
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,17 @@
-"""When step times are steady: two neighbouring windows of them, and whether the newer is as fast as the older."""
+"""When step times are steady: two neighbouring windows of them, and whether the newer is as fast as the older.
+
+How many steps make a round follows from the newer one.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
 WINDOW_STEPS = 5
 TOLERANCE = 0.05
+FEWEST_STEPS, MOST_STEPS = 2, 100_000  # in a round: a step of the smallest model on the fastest GPU takes some 0.1 ms
 
 
 def trend(step_seconds: Sequence[float]) -> str | None:
@@ -22,3 +27,13 @@ def trend(step_seconds: Sequence[float]) -> str | None:
     if now < was * (1 - TOLERANCE):
         return "faster"
     return "slower" if now > was * (1 + TOLERANCE) and min(newer) > max(older) else "steady"
+
+
+def steady_seconds(step_seconds: Sequence[float]) -> float:
+    """What a step takes once warmed up: the median of the last window."""
+    return median(step_seconds[-WINDOW_STEPS:])
+
+
+def steps_of_round(round_seconds: float, step_seconds: Sequence[float]) -> int:
+    """How many steps a round has that is to last so long, after these warm-up steps."""
+    return min(MOST_STEPS, max(FEWEST_STEPS, math.ceil(round_seconds / steady_seconds(step_seconds))))

@@ -43,6 +43,13 @@ def spanning(*starts: float) -> RunRecord:
     return replace(TWO, rounds=rounds, telemetry=Telemetry())
 
 
+def warmed_up(factor: float) -> RunRecord:
+    """After a steady warm-up whose steps took so many times as long as those of the rounds."""
+    each = factor * TWO.rounds[0].seconds / TWO.rounds[0].steps
+    changed = replace(TWO.warmup, seconds=11 * each, steps=11, first_step_seconds=each, step_seconds=[each] * 11)
+    return replace(TWO, warmup=changed)
+
+
 TWO = make_record(make_case("ddp", 2))
 ONE_PROCESS = make_record(make_case("mirrored", 2, framework="tensorflow"), ranks=1)
 WIDE = make_record(replace(make_case("mirrored", 2), cores_per_device=4), ranks=1)
@@ -85,7 +92,9 @@ def test_a_launch_that_failed_has_no_number_to_doubt():
         ("time_does_not_add_up", "severe", with_rounds(GPUS, lasting=1.0)),
         ("time_does_not_add_up", "severe", with_rounds(ONE_GPU, lasting=1.93)),
         ("time_does_not_add_up", "severe", with_rounds(GPUS, lasting=2.3)),
-        ("ranks_apart", "warning", spanning(0.0, 0.3)),
+        ("ranks_apart", "warning", spanning(0.0, 0.022)),
+        ("unlike_warm_up", "severe", warmed_up(1 / 1.9)),
+        ("unlike_warm_up", "severe", warmed_up(1.9)),
         ("ranks_apart", "severe", spanning(0.0, 2.0)),  # one after another
         ("contradiction", "severe", observing(TWO, flops_per_step=1)),
         ("telemetry_contradiction", "warning", make_record(ONE_GPU.case, utilization_percent=137.0)),
@@ -131,7 +140,7 @@ def test_each_doubt_is_raised_with_its_severity_and_a_remedy(name, severity, rec
     [
         loaded([[60.0], [60.0]], [[2.4]]),  # one process, two cores, 1.2 of them busy
         with_rounds(TWO, rank_seconds=[1.9, 1.8], rank_cpu_seconds=[1.9, 1.8]),
-        spanning(0.0, 0.08),
+        spanning(0.0, 0.018),
         observing(GPUS, device_ids=["0000:17:00.0", "0000:65:00.0"]),  # PCI addresses say nothing against UUIDs
         observing(TWO, loss_last=None),  # not told, which is not the same as not finite
         observing(TWO, loss_finite=True),
@@ -143,6 +152,8 @@ def test_each_doubt_is_raised_with_its_severity_and_a_remedy(name, severity, rec
         replace(GPUS, environment={"NVIDIA_TF32_OVERRIDE": "0"}),  # fp32 is fp32
         replace(BF16, environment={"ONEDNN_DEFAULT_FPMATH_MODE": "STRICT"}),
         replace(TWO, warmup=replace(TWO.warmup, empty_round_seconds=0.0015)),  # of rounds of 2 s
+        warmed_up(1.7),
+        warmed_up(1 / 1.7),
         loaded([[95.0]], [[1.82]]),  # 1.9 s busy, 1.82 s ours: 4 %, which the timer may make
         loaded([[90.0]], [[1.8]], steal=[4.0]),
     ],

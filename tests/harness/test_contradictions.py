@@ -30,7 +30,7 @@ HELD = {
     "Case": "n_devices per_device_batch global_batch cores_per_device device_kind workload framework",
     "Device": "kind cores",
     "Round": "index start_ns end_ns steps samples rank_seconds rank_spans_ns",
-    "WarmUp": "seconds steps first_step_seconds step_seconds steady",
+    "WarmUp": "seconds steps first_step_seconds step_seconds steady round_seconds",
     "Observed": "world_size device_ids parameters flops_per_step loss_finite replica_digests replicas_equal "
     "moving_digests",
     "Outcome": "rank phase message remedy log log_tail",
@@ -317,6 +317,7 @@ def test_a_cut_rank_time_is_found_for_any_number_of_ranks(sessions, factor):
 
 def rising(record: RunRecord, step_seconds: list[float]) -> RunRecord:
     sums = {"seconds": sum(step_seconds), "steps": len(step_seconds), "first_step_seconds": step_seconds[0]}
+    sums["round_seconds"] = None
     return replace(record, warmup=replace(record.warmup, step_seconds=step_seconds, **sums))
 
 

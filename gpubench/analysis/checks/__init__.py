@@ -27,6 +27,7 @@ GROUPS = (contradictions, work, precision, timing, host, environment, telemetry,
 CONDITIONS = frozenset(
     {
         "no_steady_state",
+        "unlike_warm_up",
         "ranks_apart",
         "timing_cost",
         "stood_still",

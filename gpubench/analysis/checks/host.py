@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from statistics import median
 
 from gpubench.analysis.checks.limits import (
     APART_SEVERE,
@@ -12,12 +13,13 @@ from gpubench.analysis.checks.limits import (
     LOAD_WARNING,
     THROTTLE_SEVERE,
     THROTTLE_WARNING,
+    UNLIKE_WARM_UP,
 )
 from gpubench.analysis.checks.work import by_rank
 from gpubench.analysis.load import RoundLoad, mean_load, round_loads
 from gpubench.spec.invariants import rounds
 from gpubench.spec.record import Check, RunRecord
-from gpubench.spec.steady import trend
+from gpubench.spec.steady import steady_seconds, trend
 
 
 def _steady_state(record: RunRecord) -> Iterator[Check]:
@@ -34,6 +36,23 @@ def _steady_state(record: RunRecord) -> Iterator[Check]:
             severity="severe",
             message=getting if warm_up.steady else warm_up.verdict or settled,
             remedy="stop other work on the machine, or allow a longer warm-up",
+        )
+
+
+def _unlike_warm_up(record: RunRecord) -> Iterator[Check]:
+    """A launch that was steady goes on as it was: else it is unknown which of the two the device can do."""
+    warm_up = record.warmup
+    if warm_up is None or not warm_up.steady or not warm_up.step_seconds or not record.rounds:
+        return
+    before = steady_seconds(warm_up.step_seconds)
+    since = median(each.seconds / each.steps for each in record.rounds)
+    if since > UNLIKE_WARM_UP * before or before > UNLIKE_WARM_UP * since:
+        yield Check(
+            name="unlike_warm_up",
+            severity="severe",
+            message=f"a step took {since:.3g} s in the rounds, and {before:.3g} s at the end of a steady warm-up",
+            remedy="stop other work on the machine, and see that the device keeps its clock: one of the two was not "
+            "its steady state",
         )
 
 
@@ -162,6 +181,7 @@ def _unlike_devices(record: RunRecord) -> Iterator[Check]:
 
 DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
     _steady_state,
+    _unlike_warm_up,
     _not_quiet,
     _load_of_others,
     _swap,

@@ -16,6 +16,11 @@ NOISE_LIMIT = 0.05
 # margin at which two numbers count as different.
 DRIFT_LIMIT = 0.02
 
+# A step in the rounds (their median) against one at the end of a steady warm-up, as a factor either way. In 89 launches
+# of `results/examples/`, on two cores that others share, it was 0.74 to 1.33; a GPU that heat holds to its base clock
+# comes to 1.7.
+UNLIKE_WARM_UP = 1.8
+
 # Time of a share's cores that went to other processes, or to other guests of the same host. A step that waits for
 # such a core takes up to 1/(1 - load) as long: 5 % of load can hide as much as NOISE_LIMIT, a quarter makes the number
 # one about the neighbour. In quiet rounds here, timer ticks and the edges of rounds came to 2 % and less.
@@ -23,9 +28,10 @@ LOAD_WARNING = 0.05
 LOAD_SEVERE = 0.25
 
 # What a round lasted longer than its slowest rank took, as its ranks did not begin together. They begin within a few
-# milliseconds, and where they exchange gradients, who is early waits for who is late. Ranks that run one after another
-# make it last twice as long or more.
-APART_WARNING = 0.10
+# milliseconds, and where they exchange gradients, who is early waits for who is late: under 0.01 % with two ranks on two
+# busy cores. More than the margin at which two numbers count as different would make a number that is too high. Ranks
+# that run one after another make it last twice as long or more.
+APART_WARNING = 0.01
 APART_SEVERE = 0.75
 
 # Time in which a GPU's clock was held down, or CPU time that a quota withheld. Under a hundredth it cannot show in a

@@ -41,6 +41,7 @@ OF_LAUNCH = (
     Invariant("The FLOPs of a step are those of the workload times the global batch.", launch.flops),
     Invariant("A launch of a pair is its baseline, `single` on one device, or its gang.", launch.pair),
     Invariant("Rounds count from 0, have equally many steps, and follow one another on every rank.", rounds.order),
+    Invariant("A round has as many steps as the steady step times of the warm-up make of its length.", rounds.steps),
     Invariant("Periods of a CPU quota are counted in all rounds or in none, and no more are throttled than there were.",
               rounds.quota),
     Invariant("The warm-up has as many steps, as much time and the first step that its step times say.", warm_up.sums),

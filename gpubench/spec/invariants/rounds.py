@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from gpubench.spec.record import Round, RunRecord
+from gpubench.spec.steady import steady_seconds, steps_of_round
 
 # Of a round. Without the spans of its ranks, a round may last longer than its slowest rank by what ranks start apart:
 # under 0.01 % with two ranks on two busy cores. Rounds of a clock that moves by whole steps overlap by a hundredth.
@@ -26,6 +27,18 @@ def order(record: RunRecord) -> str | None:
         if overlap:
             return f"round {other.index} began before round {one.index} ended"
     return None
+
+
+def steps(record: RunRecord) -> str | None:
+    """A step that takes no time makes no round."""
+    warm_up = record.warmup
+    if warm_up is None or warm_up.round_seconds is None or not warm_up.step_seconds or not record.rounds:
+        return None
+    if steady_seconds(warm_up.step_seconds) <= 0:
+        return "its warm-up took no time"
+    expected = steps_of_round(warm_up.round_seconds, warm_up.step_seconds)
+    found = record.rounds[0].steps
+    return None if found == expected else f"its rounds have {found} steps, and its warm-up gives {expected}"
 
 
 def quota(record: RunRecord) -> str | None:
