@@ -326,7 +326,7 @@ class _Attempt:
         gang.order(Finish())
         last = cast(list[Finished], gang.gather("stop", self.launch.deadlines.stop))
         digests = [digest for rank in last for digest in rank.replica_digests]
-        peaks = [rank.peak_memory_bytes for rank in last if rank.peak_memory_bytes is not None]
+        peaks = [rank.peak_memory_bytes for rank in last if rank.peak_memory_bytes]
         self.observed = replace(
             self.observed,
             loss_last=_mean([rank.loss_last for rank in last]),

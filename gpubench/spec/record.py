@@ -91,6 +91,9 @@ class Observed:
 # The clock and the barrier may take this share of a round. Rounds are lengthened for it, up to a limit.
 TIMING_COST_LIMIT = 0.001
 
+# Between an energy counter and the power over time, above which a reader is told.
+ENERGY_DISAGREEMENT = 0.05
+
 
 @dataclass(frozen=True, kw_only=True)
 class WarmUp:

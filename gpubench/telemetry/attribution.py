@@ -29,6 +29,7 @@ SETTLING = 1.2  # in lengths of the average: a power that is an average must lea
 LONGEST_WINDOW_NS = 1_200_000_000  # of the driver's utilisation: up to 1 s, by product (nvml.h)
 SPARSE = "too few samples in the round, or a long time without one"
 NOTHING = "nothing was read of it in the round"
+NO_MEMORY = "it read 0 while the device was in use, which cannot be"
 SHORT = "the round is too short for a power that is an average, and holds the time before it"
 EDGE_SLACK = 0.02  # of the round, by which what was read at its edges may lie beside them
 THROTTLES = ("power", "thermal", "sync_boost", "board_limit", "reliability")
@@ -90,6 +91,9 @@ def attribute(
         counter = seen("energy_joules")
     energy = energy_of(counter, powers, power_watts, start_ns, end_ns, power_limit_watts)
     utilization = _utilization(history, seen("utilization_percent"), start_ns, end_ns)
+    memory_used_bytes = whole(highest(seen("memory_used_bytes"), start_ns, end_ns)) or None
+    if memory_used_bytes is None and "memory_used_bytes" not in unavailable and "memory_used_bytes" in series:
+        lacks("memory_used_bytes", NO_MEMORY)
     throttled = {cause: grown(f"throttle_{cause}_ns") for cause in THROTTLES}
     means = _gpm(gpm, start_ns, end_ns)
     if (gpm or "gpm" in promised) and not means:
@@ -101,7 +105,7 @@ def attribute(
         samples=sum(start_ns <= t <= end_ns for t in time_ns),
         utilization_percent=utilization[0],
         utilization_source=utilization[1],
-        memory_used_bytes=whole(highest(seen("memory_used_bytes"), start_ns, end_ns)),
+        memory_used_bytes=memory_used_bytes,
         memory_reserved_bytes=whole(highest(seen("memory_reserved_bytes"), start_ns, end_ns)),
         power_watts=power_watts,
         power_average_watts=mean_power("power_average_watts", 1.0),

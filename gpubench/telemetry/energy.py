@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from gpubench.spec.record import ENERGY_DISAGREEMENT
 from gpubench.telemetry.means import Point, growth
 
 STUCK_SECONDS = 1.0  # no counter takes that long for a step, so that one without a step stands still
 OVER_THE_LIMIT = 1.2  # times its power limit, on average, no device takes
-DISAGREEMENT = 0.05  # between the counter and the power over time, above which a reader is told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ def energy_of(
     if grown is None or problem:
         source = None if integrated is None else "integrated power"
         return Energy(joules=integrated, source=source, integrated_joules=integrated, problem=problem)
-    if integrated is not None and abs(grown - integrated) > DISAGREEMENT * max(grown, integrated):
+    if integrated is not None and abs(grown - integrated) > ENERGY_DISAGREEMENT * max(grown, integrated):
         problem = f"the counter says {grown:.0f} J and the power over time {integrated:.0f} J"
     return Energy(
         joules=grown,

@@ -101,7 +101,7 @@ def test_each_doubt_is_raised_with_its_severity_and_a_remedy(name, severity, rec
         linked(1, 16, utilization_percent=None),  # an idle link is slow by design
         changed(rounds={"pcie_link_generation": 4, "pcie_link_width": 8}),  # nobody knows what it can do
         changed(rounds={"ecc_corrected": 7, "ecc_uncorrected": 0}),
-        changed(rounds={"energy_joules": 560.0 * ROUND_SECONDS}),
+        changed(rounds={"energy_joules": 500.0 * ROUND_SECONDS}),
         changed(rounds={"energy_joules": 500.0 * ROUND_SECONDS, "energy_source": "integrated power"}),
     ],
 )
@@ -127,14 +127,19 @@ def test_cores_that_are_always_busy_are_no_finding():
 def test_throttling_that_is_not_known_in_every_round_is_not_added_up():
     [device] = GPU.telemetry.devices
     first = replace(device.rounds[0], throttle_ns={"thermal": 10**9})
-    one = replace(device, rounds=[first, *device.rounds[1:]])
+    others = [replace(each, unavailable={"throttle_thermal_ns": "the counter fell"}) for each in device.rounds[1:]]
+    one = replace(device, rounds=[first, *others])
     assert doubts(replace(GPU, telemetry=replace(GPU.telemetry, devices=[one]))) == []
 
 
 @pytest.mark.parametrize(("counts", "found"), [([1, 1, 1], []), ([1, 2, 1], ["device_joined"]), ([None, 2, None], [])])
 def test_a_process_that_joins_a_gpu_during_the_rounds_is_doubted(counts, found):
     [device] = GPU.telemetry.devices
-    rounds = [replace(each, processes=count) for each, count in zip(device.rounds, counts, strict=False)]
+    told = [{"processes": "no sample fell into it"} if count is None else {} for count in counts]
+    rounds = [
+        replace(each, processes=count, unavailable=why)
+        for each, count, why in zip(device.rounds, counts, told, strict=True)
+    ]
     record = replace(GPU, telemetry=replace(GPU.telemetry, devices=[replace(device, rounds=rounds)]))
     assert [check.name for check in doubts(record)] == found
 

@@ -7,13 +7,20 @@ from collections.abc import Callable, Iterator
 from gpubench.analysis.checks.limits import (
     BUSY_PERCENT,
     CLOCK_HELD,
-    ENERGY_MARGIN,
     FOREIGN_MEMORY_BYTES,
     FOREIGN_UTILIZATION_PERCENT,
     THROTTLE_SEVERE,
     THROTTLE_WARNING,
 )
-from gpubench.spec.record import Check, DeviceTelemetry, GpuFacts, RoundTelemetry, RunRecord, Severity
+from gpubench.spec.record import (
+    ENERGY_DISAGREEMENT,
+    Check,
+    DeviceTelemetry,
+    GpuFacts,
+    RoundTelemetry,
+    RunRecord,
+    Severity,
+)
 
 UNTOUCHED_NS = 1_200_000_000  # a framework takes longer to import; and the driver's mean over 1 s forgets by then
 # What holds a clock down and is no fault: a power limit is how a loaded data-centre GPU is meant to run.
@@ -180,12 +187,13 @@ def _other_errors(record: RunRecord) -> Iterator[Check]:
 
 def _utilization(record: RunRecord) -> Iterator[Check]:
     for device in record.telemetry.devices:
-        rounds = [each.utilization_percent for each in device.rounds if each.utilization_percent is not None]
-        if rounds and not any(rounds):
+        idle = [each.index for each in device.rounds if each.utilization_percent == 0]
+        if idle:
+            where = "every round" if len(idle) == len(device.rounds) else f"round {', '.join(map(str, idle))}"
             yield Check(
                 name="utilization_zero",
                 severity="warning",
-                message=f"{device.id} read 0 % busy in every round",
+                message=f"{device.id} read 0 % busy in {where}",
                 remedy="either the device did no work, or its driver does not report utilisation; compare its power",
             )
         elif record.case.device_kind == "gpu" and _always_busy(device):
@@ -221,7 +229,7 @@ def _contradiction(each: RoundTelemetry, seconds: float | None) -> str | None:
     if each.energy_source != "counter" or each.energy_joules is None or each.power_watts is None or not seconds:
         return None
     integrated = each.power_watts * seconds
-    if abs(each.energy_joules - integrated) <= ENERGY_MARGIN * max(each.energy_joules, integrated):
+    if abs(each.energy_joules - integrated) <= ENERGY_DISAGREEMENT * max(each.energy_joules, integrated):
         return None
     return f"the counter says {each.energy_joules:.0f} J and the power over time {integrated:.0f} J"
 

@@ -28,9 +28,9 @@ LOAD_WARNING = 0.05
 LOAD_SEVERE = 0.25
 
 # What a round lasted longer than its slowest rank took, as its ranks did not begin together. They begin within a few
-# milliseconds, and where they exchange gradients, who is early waits for who is late: under 0.01 % with two ranks on two
-# busy cores. More than the margin at which two numbers count as different would make a number that is too high. Ranks
-# that run one after another make it last twice as long or more.
+# milliseconds, and where they exchange gradients, who is early waits for who is late: under 0.04 % with two ranks on
+# two busy cores. Over 1 % of that would make a number too high by the margin at which two count as different. Ranks that
+# run one after another make a round last twice as long or more.
 APART_WARNING = 0.01
 APART_SEVERE = 0.75
 
@@ -42,10 +42,6 @@ THROTTLE_SEVERE = 0.25
 # A GPU in use before a launch has touched it. A context that idles holds some hundred MiB.
 FOREIGN_UTILIZATION_PERCENT = 5.0
 FOREIGN_MEMORY_BYTES = 512 << 20
-
-# An energy counter and the mean power of one GPU may differ by this: some parts sample power in a quarter of the time
-# only (Yang et al. 2023, arXiv 2312.02741).
-ENERGY_MARGIN = 0.20
 
 # Of its highest clock, under which a busy GPU is held down by something. GeForce cards never reach the highest that
 # their driver names: 2520 of 3105 MHz is the boost clock of an RTX 4090.

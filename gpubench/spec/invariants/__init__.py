@@ -52,7 +52,10 @@ OF_TELEMETRY = (
     Invariant("A device's rounds are those of the launch.", sensors.rounds),
     Invariant("Nothing is busier than 100 % or less than 0 %; for a CPU, whose counters are rounded, within 10 %.",
               sensors.busy),
-    Invariant("No device, and no process, uses more memory than there is.", sensors.memory),
+    Invariant("A device and a process that train use some memory, and no more than there is.", sensors.memory),
+    Invariant("What a device has a figure of in one round, it has a figure of in each, or a reason.", sensors.known),
+    Invariant("A round of known power has an energy.", sensors.powered),
+    Invariant("What was polled has two samples in the round.", sensors.samples),
     Invariant("Power over the time of a round is its energy: to 1 % where one was worked out from the other, else "
               "within half of the larger.", sensors.energy),
     Invariant("No device takes over 1.5 times its power limit.", sensors.power),

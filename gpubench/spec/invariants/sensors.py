@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpubench.spec.record import DeviceTelemetry, RoundTelemetry, RunRecord
+from gpubench.spec.record import METRICS, DeviceTelemetry, RoundTelemetry, RunRecord
 
 # Of a CPU share's busy time: the kernel counts by ticks, of which a short round has few, and may count back a little.
 CPU_ROUNDING_PERCENT = 10.0
@@ -13,6 +13,21 @@ EXACT = 0.01
 # round a counter may lack one refresh, where its error is not recorded.
 ENERGY_MARGIN = 0.5
 REFRESH_SECONDS = 0.25
+
+
+FEWEST_SAMPLES = 2  # in a round, for a figure of what was polled
+OF_SAMPLES = (
+    "memory_used_bytes",
+    "power_watts",
+    "power_average_watts",
+    "sm_clock_mhz",
+    "memory_clock_mhz",
+    "temperature_celsius",
+    "memory_temperature_celsius",
+    "processes",
+    "steal_percent",
+)
+OF_ROUND = (*METRICS, "steal_percent", "processes")
 
 
 def devices(record: RunRecord) -> str | None:
@@ -52,9 +67,46 @@ def memory(record: RunRecord) -> str | None:
         used, limit = each.memory_used_bytes, most.get(device.id)
         if used is not None and limit is not None and used > limit:
             return f"{device.id} used {_gib(used)} of {_gib(limit)} in round {each.index}"
+        if used == 0:
+            return f"{device.id} used no memory in round {each.index}"
     peak, largest = record.observed.peak_memory_bytes, max(most.values(), default=None)
     if peak is not None and largest is not None and peak > MEMORY_MARGIN * largest:
         return f"a process held {_gib(peak)} of {_gib(largest)}"
+    return "a process that trained held no memory" if peak == 0 else None
+
+
+def known(record: RunRecord) -> str | None:
+    """Older records have no word of what their devices never had."""
+    for device in record.telemetry.devices:
+        for metric in OF_ROUND:
+            figures = [getattr(each, metric) for each in device.rounds]
+            if None not in figures or figures.count(None) == len(figures) or metric in device.unavailable:
+                continue
+            for figure, each in zip(figures, device.rounds, strict=True):
+                if figure is None and metric not in each.unavailable:
+                    return f"{metric} of {device.id} has neither a figure nor a reason in round {each.index}"
+        counted = {cause for each in device.rounds for cause in each.throttle_ns}
+        for each in device.rounds:
+            for cause in counted - each.throttle_ns.keys():
+                if f"throttle_{cause}_ns" not in each.unavailable:
+                    return f"throttling of {device.id} ({cause}) has neither a time nor a reason in round {each.index}"
+    return None
+
+
+def powered(record: RunRecord) -> str | None:
+    for device, each in _rounds(record):
+        if each.power_watts and each.energy_joules is None:
+            return f"{device.id} took {each.power_watts:.3g} W in round {each.index}, and no energy"
+    return None
+
+
+def samples(record: RunRecord) -> str | None:
+    for device, each in _rounds(record):
+        if each.samples < FEWEST_SAMPLES:
+            polled = each.utilization_percent if each.utilization_source == "snapshots" else None
+            figures = [polled, *(getattr(each, metric) for metric in OF_SAMPLES)]
+            if any(figure is not None for figure in figures):
+                return f"{device.id} has figures in round {each.index} of {each.samples} sample(s)"
     return None
 
 
