@@ -32,10 +32,13 @@ def round_loads(record: RunRecord) -> list[RoundLoad]:
     sampled = {device.id: device for device in record.telemetry.devices}
     devices = [_Sampled(sampled.get(device.id)) for device in record.devices]
     n_cores = [len(device.cores) or record.case.cores_per_device for device in record.devices]
-    return [
-        RoundLoad(one.index, (one.end_ns - one.start_ns) / 1e9, _foreign(one, devices, n_cores), _stolen(one, devices))
-        for one in record.rounds
-    ]
+    loads = []
+    for one in record.rounds:
+        seconds = (one.end_ns - one.start_ns) / 1e9
+        percents = [device.utilization_percent(one.index) for device in devices]
+        foreign = _foreign(percents, n_cores, seconds, one.rank_cpu_seconds)
+        loads.append(RoundLoad(one.index, seconds, foreign, _stolen(one, devices)))
+    return loads
 
 
 def mean_load(loads: Sequence[RoundLoad], what: str) -> float | None:
@@ -57,6 +60,10 @@ class _Sampled:
         rounds = device.rounds if device else []
         self.rounds: dict[int, RoundTelemetry] = {each.index: each for each in reversed(rounds)}  # of two, the first
         self._steal: tuple[list[int], list[float | None]] | None = None
+
+    def utilization_percent(self, index: int) -> float | None:
+        found = self.rounds.get(index)
+        return found.utilization_percent if found else None
 
     def steal_percent(self, one: Round) -> float | None:
         """The round's own figure, or the mean of the readings that lie in it."""
@@ -82,25 +89,22 @@ class _Sampled:
         return self._steal
 
 
-def _foreign(one: Round, devices: Sequence[_Sampled], n_cores: Sequence[int]) -> float | None:
-    seconds = (one.end_ns - one.start_ns) / 1e9
-    if seconds <= 0 or not devices or not all(n_cores):
+def _foreign(
+    percents: Sequence[float | None], n_cores: Sequence[int], seconds: float, ours: Sequence[float]
+) -> float | None:
+    """Of one round, from how busy each device was, its cores, and the CPU seconds of each rank."""
+    known = [percent for percent in percents if percent is not None]
+    if seconds <= 0 or not known or len(known) < len(percents) or not all(n_cores):
         return None
-    busy = []
-    for device, cores in zip(devices, n_cores, strict=True):
-        found = device.rounds.get(one.index)
-        if found is None or found.utilization_percent is None:
-            return None
-        busy.append(found.utilization_percent / 100 * cores * seconds)
-    ours = one.rank_cpu_seconds
+    busy = [percent / 100 * cores * seconds for percent, cores in zip(known, n_cores, strict=True)]
     if len(ours) == len(busy):
-        shares = [(b - o) / (c * seconds) for b, o, c in zip(busy, ours, n_cores, strict=True)]
-        return max(0.0, *shares)
+        return max([0.0, *[(b - o) / (c * seconds) for b, o, c in zip(busy, ours, n_cores, strict=True)]])
     if len(ours) == 1:
         return max(0.0, (sum(busy) - ours[0]) / (sum(n_cores) * seconds))
     return None
 
 
 def _stolen(one: Round, devices: Sequence[_Sampled]) -> float | None:
-    known = [percent for device in devices if (percent := device.steal_percent(one)) is not None]
+    percents = [device.steal_percent(one) for device in devices]
+    known = [percent for percent in percents if percent is not None]
     return max(known) / 100 if known and len(known) == len(devices) else None

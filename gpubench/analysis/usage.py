@@ -11,7 +11,7 @@ from statistics import fmean, median
 
 from gpubench.spec.record import RoundTelemetry, RunRecord
 
-Rounds = list[list[RoundTelemetry]]  # for each round of a record, one for each device of the case
+Rounds = Sequence[Sequence[RoundTelemetry]]  # for each round of a record, one for each device of the case
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,11 +117,14 @@ def _by_round(record: RunRecord) -> Rounds:
     devices = record.telemetry.devices
     if len(devices) != record.case.n_devices:
         return []
+    indices = [one.index for one in record.rounds]
+    if all([[each.index for each in device.rounds] == indices for device in devices]):
+        return list(zip(*[device.rounds for device in devices], strict=True))
     found: dict[int, list[RoundTelemetry]] = defaultdict(list)
     for device in devices:
         for each in device.rounds:
             found[each.index].append(each)
-    return [found[one.index] for one in record.rounds]
+    return [found[index] for index in indices]
 
 
 def _known(n_devices: int, rounds: Rounds, name: str, none: float | None = None) -> list[list[float]]:
@@ -129,6 +132,8 @@ def _known(n_devices: int, rounds: Rounds, name: str, none: float | None = None)
 
     0 W and 0 J, as records of earlier versions may have, are none: no device trains on no energy.
     """
+    if all([getattr(each, name) is None for of_round in rounds for each in of_round]):
+        return []
     found = []
     for of_round in rounds:
         values = [getattr(each, name) for each in of_round]

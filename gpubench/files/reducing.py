@@ -5,7 +5,6 @@ What is not kept is read again from the journal when it is asked for.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +29,9 @@ from gpubench.spec.record import RunRecord
 from gpubench.spec.verification import Verification
 
 
+_BEGINNING = 80  # bytes of a line, which hold the record's id
+
+
 @dataclass(frozen=True)
 class ReducedRun:
     """A run as `store.Run` is, with its records reduced."""
@@ -50,12 +52,16 @@ class _Line:
     place: int
     length: int
 
+    def read(self) -> bytes:
+        """OSError or UsageError where the journal is gone."""
+        with open_file(self.path) as file:
+            file.seek(self.place)
+            return file.read(self.length)
+
     def __call__(self) -> RunRecord:
         """The record, read again. GpubenchError where the journal has been changed meanwhile, or is gone."""
         try:
-            with open_file(self.path) as file:
-                file.seek(self.place)
-                return decode(file.read(self.length))
+            return decode(self.read())
         except (OSError, ValueError) as error:
             raise GpubenchError(
                 f"{inert(str(self.path))} was changed while it was read ({error}): try again."
@@ -66,15 +72,18 @@ def load(path: Path) -> ReducedRun:
     """As `store.load`, with records reduced."""
     reader = Reader()
     found: list[Reduced] = []
-    by_line: dict[bytes, Reduced] = {}  # a line that is there again is not read again: it is the same record
+    by_beginning: dict[bytes, tuple[_Line, Reduced]] = {}
 
     def take(line: bytes, place: int) -> None:
-        key = hashlib.blake2b(line, digest_size=16).digest()  # Python's own hash is no secret where its seed is set
-        known = by_line.get(key)
-        if known is None:
-            record = reader.read(line)
-            known = by_line[key] = reduced(record, _Line(path, place, len(line)), reader.identity(record.machine))
-        found.append(known)
+        """A line that is there again is not made a record again: it is the same one."""
+        known = by_beginning.get(line[:_BEGINNING])
+        if known is not None and known[0].length == len(line) and known[0].read() == line:
+            found.append(known[1])
+            return
+        record, here = reader.read(line), _Line(path, place, len(line))
+        made = reduced(record, here, reader.identity(record.machine))
+        by_beginning[line[:_BEGINNING]] = here, made
+        found.append(made)
 
     warnings, skipped = read_lines(path, take)
     see_that_there_is_one(path, found, warnings)

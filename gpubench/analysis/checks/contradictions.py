@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gpubench.spec.invariants import OF_LAUNCH, OF_TELEMETRY, broken
+from gpubench.spec.invariants import OF_LAUNCH, OF_SETTING, OF_TELEMETRY, Invariant, broken
 from gpubench.spec.invariants import rounds as of_rounds
 from gpubench.spec.record import Check, RunRecord
 
 
-def _launch(record: RunRecord) -> Iterator[Check]:
-    if problems := broken(OF_LAUNCH, record):
+def launch(record: RunRecord, invariants: tuple[Invariant, ...] = OF_LAUNCH) -> Iterator[Check]:
+    if problems := broken(invariants, record):
         yield Check(
             name="contradiction",
             severity="severe",
             message=f"the record contradicts itself: {'; '.join(problems[:4])}",
             remedy="the record was edited, or is of a fault in gpubench: measure again",
         )
+
+
+def in_its_setting(record: RunRecord) -> Iterator[Check]:
+    """`launch`, where what its setting alone can break was seen to hold."""
+    yield from launch(record, _BEYOND_SETTING)
+
+
+_BEYOND_SETTING = tuple(each for each in OF_LAUNCH if each not in OF_SETTING)
 
 
 def _time(record: RunRecord) -> Iterator[Check]:
@@ -44,4 +52,4 @@ def _telemetry(record: RunRecord) -> Iterator[Check]:
         )
 
 
-DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (_launch, _time, _telemetry)
+DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (launch, _time, _telemetry)

@@ -263,14 +263,9 @@ def _highest(values: list[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
 
 
+OF_GPUS = (_device_shared, _joined, _throttled, _power_limited, _clock_held, _link, _device_errors)
 DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
-    _device_shared,
-    _joined,
-    _throttled,
-    _power_limited,
-    _clock_held,
-    _link,
-    _device_errors,
+    *OF_GPUS,
     _other_errors,
     _utilization,
     _energy,

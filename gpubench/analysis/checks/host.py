@@ -153,6 +153,8 @@ def _ranks_apart(record: RunRecord) -> Iterator[Check]:
 
 
 def _imbalance(record: RunRecord) -> Iterator[Check]:
+    if not record.rounds or len(record.rounds[0].rank_seconds) < 2:
+        return
     seconds = by_rank(record, "rank_seconds")
     if len(seconds) < 2 or max(seconds) <= 0:
         return
@@ -167,7 +169,7 @@ def _imbalance(record: RunRecord) -> Iterator[Check]:
         )
 
 
-def _unlike_devices(record: RunRecord) -> Iterator[Check]:
+def unlike_devices(record: RunRecord) -> Iterator[Check]:
     kinds = {(device.name, len(device.cores)) for device in record.devices}
     if len(kinds) > 1:
         names = " and ".join(sorted({device.name for device in record.devices}))
@@ -186,7 +188,7 @@ DOUBTS: tuple[Callable[[RunRecord], Iterator[Check]], ...] = (
     _load_of_others,
     _swap,
     _cpu_throttled,
-    _unlike_devices,
+    unlike_devices,
     _ranks_apart,
     _imbalance,
 )

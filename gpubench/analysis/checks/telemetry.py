@@ -25,7 +25,7 @@ def _unread(record: RunRecord) -> Iterator[Check]:
     sampled = record.telemetry.devices  # one that is not among them is another check's, sampled_other_devices
     told = []
     for device in sampled:
-        blind = [each.index for each in device.rounds if _is_blind(each)]
+        blind = [each.index for each in device.rounds if _figures(each) == _NONE]
         if blind:
             told.append(f"nothing was read of {device.id} in {_rounds(blind, len(device.rounds))} ({_why(device)})")
     if told:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from gpubench.spec.invariants import launch, rounds, sensors, warm_up
 from gpubench.spec.record import RunRecord
 
-__all__ = ["OF_LAUNCH", "OF_TELEMETRY", "Invariant", "broken"]
+__all__ = ["OF_LAUNCH", "OF_SETTING", "OF_TELEMETRY", "Invariant", "broken"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,9 @@ OF_LAUNCH = (
     Invariant("The warm-up has as many steps, as much time and the first step that its step times say.", warm_up.sums),
     Invariant("A steady warm-up has steps enough to tell.", warm_up.enough),
 )  # fmt: skip
+# Those that ask for nothing but the case, machine, software, devices and outcome: most launches of a case share them.
+_OF_SETTING = (launch.batch, launch.devices, launch.machine, launch.single, launch.software, launch.outcome)
+OF_SETTING = tuple(each for each in OF_LAUNCH if each.problem in _OF_SETTING)
 OF_TELEMETRY = (
     Invariant("Telemetry is of the launch's devices, of each once.", sensors.devices),
     Invariant("A device's rounds are those of the launch.", sensors.rounds),
