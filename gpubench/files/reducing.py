@@ -28,7 +28,6 @@ from gpubench.spec.errors import GpubenchError
 from gpubench.spec.record import RunRecord
 from gpubench.spec.verification import Verification
 
-
 _BEGINNING = 80  # bytes of a line, which hold the record's id
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from gpubench.analysis.draws import Estimate, combined
 from gpubench.analysis.stats import Interval
@@ -12,12 +12,12 @@ from gpubench.analysis.study import BreakEven, Row, Study
 from gpubench.report import compare_summary
 from gpubench.report.compare_summary import headline, measured
 from gpubench.report.compare_words import details, estimate, factor_rows, pair_reason, pair_word, with_interval
+from gpubench.report.grid import Grid
 from gpubench.report.units import Scale, joules, money_estimate, per_samples, percent, ranged, scale_of, span
 from gpubench.report.words import DASH, clean, figure, fixed, title
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
 Value = str | int | float | None
 Group = tuple[Row, ...]
@@ -227,19 +227,9 @@ def _cases(study: Study, names: Sequence[str]) -> list[RenderableType]:
     return [_table(heads, cells, numbers=True)]
 
 
-def _table(heads: Sequence[str], cells: Sequence[Sequence[str]], numbers: bool = False) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for index, head in enumerate(heads):
-        is_number = numbers and index > 0 and head != "verdict"
-        justify: Literal["right", "left"] = "right" if is_number else "left"
-        table.add_column(Text(head), justify=justify, vertical="bottom", overflow="fold")
-    for row in cells:
-        table.add_row(*(Text(clean(cell)) for cell in row))
-    return table
+def _table(heads: Sequence[str], cells: Sequence[Sequence[str]], numbers: bool = False) -> Grid:
+    are_numbers = [numbers and index > 0 and head != "verdict" for index, head in enumerate(heads)]
+    return Grid(heads, [[clean(cell) for cell in row] for row in cells], are_numbers)
 
 
 def _row(reference: Row, row: Row, currency: str | None) -> dict[str, Value]:

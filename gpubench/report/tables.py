@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from gpubench.analysis.scaling import CaseSummary
 from gpubench.report.columns import COLUMNS, Column, Value, by_machine, shown
+from gpubench.report.grid import Grid
 from gpubench.report.notes import footnotes
 from gpubench.report.words import DASH, clean, known, title
 from gpubench.spec.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
 # Left out in this order where a terminal is too narrow; the notes stand in full below the table anyway.
 DROPPED_FIRST = (
@@ -120,37 +120,29 @@ def _rich(summaries: Sequence[CaseSummary], heading: str, width: int, chosen: Se
     from rich.console import Group
     from rich.text import Text
 
-    from gpubench.report.terminal import WHOLE, console
-
     columns, folded = (_chosen(chosen), "") if chosen else shown(summaries)
-    paper = console(io.StringIO(), width=WHOLE)  # to measure on
+    grid = _grid(columns, summaries)
     dropped = []
     for name in () if chosen else DROPPED_FIRST:
-        if paper.measure(_rich_table(columns, summaries)).maximum <= width:
+        if grid.width <= width:
             break
         dropped += [column.name for column in columns if column.name == name]
         columns = [column for column in columns if column.name != name]
-    table = _rich_table(columns, summaries)
-    table.width = paper.measure(table).maximum
+        grid = _grid(columns, summaries)
     hidden = [Text(f"Too narrow here for: {', '.join(dropped)}.", style="dim")] if dropped else []
     told = [Text(note, style="dim") for note in footnotes(summaries)]
     heads = [Text(heading, style="bold"), *([Text(folded)] if folded else [])]
-    return Group(*heads, table, *hidden, *told)
+    return Group(*heads, grid, *hidden, *told)
 
 
-def _rich_table(columns: Sequence[Column], summaries: Sequence[CaseSummary]) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in columns:
-        head = Text("\n".join([*column.name.split(" "), *([column.unit] if column.unit else [])]))
-        table.add_column(head, justify="right" if column.is_number else "left", no_wrap=True, vertical="bottom")
-    for summary in summaries:
-        style = "" if summary.samples_per_second is not None else "dim"
-        table.add_row(*(Text(column.text(summary)) for column in columns), style=style)
-    return table
+def _grid(columns: Sequence[Column], summaries: Sequence[CaseSummary]) -> Grid:
+    return Grid(
+        heads=["\n".join([*column.name.split(" "), *([column.unit] if column.unit else [])]) for column in columns],
+        rows=[[column.text(summary) for column in columns] for summary in summaries],
+        are_numbers=[column.is_number for column in columns],
+        dim={index for index, summary in enumerate(summaries) if summary.samples_per_second is None},
+        may_fold=False,
+    )
 
 
 def inert(value: Value) -> Value:

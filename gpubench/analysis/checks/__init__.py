@@ -81,7 +81,7 @@ def _worth_asking(record: RunRecord) -> Iterator[Doubt]:
     for doubt in DOUBTS:
         if doubt is contradictions.launch and not broken(OF_SETTING, record):
             yield contradictions.in_its_setting
-        elif not (on_cpu and doubt in gpu.OF_GPUS or doubt in OF_SETTING_ALONE and not any(doubt(record))):
+        elif not ((on_cpu and doubt in gpu.OF_GPUS) or (doubt in OF_SETTING_ALONE and not any(doubt(record)))):
             yield doubt
 
 
