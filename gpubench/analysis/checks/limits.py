@@ -29,8 +29,8 @@ LOAD_SEVERE = 0.25
 
 # What a round lasted longer than its slowest rank took, as its ranks did not begin together. They begin within a few
 # milliseconds, and where they exchange gradients, who is early waits for who is late: under 0.04 % with two ranks on
-# two busy cores. Over 1 % of that would make a number too high by the margin at which two count as different. Ranks that
-# run one after another make a round last twice as long or more.
+# two busy cores. Over 1 % of that would make a number too high by the margin at which two count as different. Ranks
+# that run one after another make a round last twice as long or more.
 APART_WARNING = 0.01
 APART_SEVERE = 0.75
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from gpubench.spec.invariants import complete
 from gpubench.spec.record import Check, RunRecord
 
 # What a precision means: the type of parameters and inputs, the type of matrix products and convolutions, and whether
@@ -52,11 +53,17 @@ def _types(record: RunRecord) -> Iterator[Check]:
         and record.case.precision in precisions
         and re.fullmatch(values, record.environment[name].strip(), re.IGNORECASE)
     ]
-    if found:
+    lacking = [
+        what
+        for what, types in (("inputs", observed.input_types), ("products and convolutions", observed.product_types))
+        if types is None and complete.is_current(record) and not (what == "inputs" and record.case.framework == "fake")
+    ]
+    if found or lacking:
+        unknown = f"the framework did not tell the type of {' and of '.join(lacking)}"
         yield Check(
             name="precision",
-            severity="severe",
-            message="; ".join(found),
+            severity="severe" if found else "warning",
+            message="; ".join(found) or unknown,
             remedy="the case did other work than it says: look for a setting of the floating-point type, in a "
             "configuration file, a variable or the strategy",
         )

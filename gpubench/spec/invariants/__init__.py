@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpubench.spec.invariants import launch, rounds, sensors, warm_up
+from gpubench.spec.invariants import complete, launch, rounds, sensors, warm_up
 from gpubench.spec.record import RunRecord
 
 __all__ = ["OF_LAUNCH", "OF_SETTING", "OF_TELEMETRY", "Invariant", "broken"]
@@ -26,6 +26,8 @@ class Invariant:
 
 
 OF_LAUNCH = (
+    Invariant("A launch that ended well has all that is written of every launch; only older records lack what was not "
+              "written yet.", complete.launch),
     Invariant("The global batch is the devices times the per-device batch.", launch.batch),
     Invariant("There is a device for each that the case names, no two of them share an id or a core, and all are of "
               "the case's kind and size.", launch.devices),
@@ -51,6 +53,8 @@ OF_LAUNCH = (
 _OF_SETTING = (launch.batch, launch.devices, launch.machine, launch.single, launch.software, launch.outcome)
 OF_SETTING = tuple(each for each in OF_LAUNCH if each.problem in _OF_SETTING)
 OF_TELEMETRY = (
+    Invariant("Every device of the launch was sampled in its rounds, or there is a reason.",
+              complete.sampled),
     Invariant("Telemetry is of the launch's devices, of each once.", sensors.devices),
     Invariant("A device's rounds are those of the launch.", sensors.rounds),
     Invariant("Nothing is busier than 100 % or less than 0 %; for a CPU, whose counters are rounded, within 10 %.",

@@ -27,7 +27,7 @@ OF_SAMPLES = (
     "processes",
     "steal_percent",
 )
-OF_ROUND = (*METRICS, "steal_percent", "processes")
+OF_ROUND = (*METRICS, "steal_percent", "processes", "ecc_uncorrected")
 
 
 def devices(record: RunRecord) -> str | None:

@@ -1,0 +1,57 @@
+"""What is there of every launch that ended well: a doubt must not end where the figure that raised it is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpubench.spec.record import RunRecord
+
+Has = Callable[[RunRecord], bool]
+
+# What the first versions did not write. A record that has two of these is of a version that writes all of `ALWAYS`.
+LATER: dict[str, Has] = {
+    "the spans of its ranks": lambda record: all(each.rank_spans_ns is not None for each in record.rounds),
+    "digests of what it trained": lambda record: bool(record.observed.moving_digests),
+    "the types of its parameters": lambda record: bool(record.observed.parameter_types),
+    "the time of a round without steps": lambda record: (
+        record.warmup is not None and record.warmup.empty_round_seconds is not None
+    ),
+    "whether the machine stood still": lambda record: record.host.stood_still_seconds is not None,
+    "the variables that were kept away": lambda record: record.environment_kept_away is not None,
+}
+ALWAYS: dict[str, Has] = LATER | {
+    "rounds": lambda record: bool(record.rounds),
+    "a warm-up": lambda record: record.warmup is not None,
+    "the times of its warm-up's steps": lambda record: record.warmup is None or bool(record.warmup.step_seconds),
+    "variables": lambda record: bool(record.environment),
+    "its devices as the framework saw them": lambda record: bool(record.observed.device_ids),
+    "how many they were": lambda record: record.observed.world_size is not None,
+    "its parameters": lambda record: record.observed.parameters is not None,
+    "the FLOPs of a step": lambda record: record.observed.flops_per_step is not None,
+    "whether its loss was finite": lambda record: record.observed.loss_finite is not None,
+    "its first loss": lambda record: record.observed.loss_first is not None or record.observed.loss_finite is False,
+    "digests of its replicas": lambda record: bool(record.observed.replica_digests),
+    "what the machine swapped": lambda record: None not in (record.host.swap_in_bytes, record.host.swap_out_bytes),
+}
+
+
+def is_current(record: RunRecord) -> bool:
+    """Whether it was written by a version that writes all of `ALWAYS`."""
+    return sum(has(record) for has in LATER.values()) >= 2
+
+
+def launch(record: RunRecord) -> str | None:
+    if not is_current(record):
+        return None
+    lacking = [what for what, has in ALWAYS.items() if not has(record)]
+    return f"it lacks {', '.join(lacking)}" if lacking else None
+
+
+def sampled(record: RunRecord) -> str | None:
+    telemetry = record.telemetry
+    if telemetry.reason or not is_current(record):
+        return None
+    if not telemetry.devices:
+        return "nothing was sampled, and no reason is given"
+    unsampled = [device.id for device in telemetry.devices if not device.rounds]
+    return f"{', '.join(unsampled)} was sampled in no round, and no reason is given" if unsampled else None
