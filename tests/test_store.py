@@ -383,6 +383,10 @@ def test_a_run_that_is_not_there_cannot_be_continued(tmp_path):
         (("machine", "devices", 0, "name"), "x" * 201, "name is 201 characters long"),
         (("observed", "parameters"), -1, r"observed.parameters is negative \(-1\)"),
         (("observed", "loss_first"), 1e300, "observed.loss_first is 1e\\+300, beyond"),
+        *(
+            (("started_at",), word, "started_at is no date and time")
+            for word in ("yesterday", "2026-01-01T00:00:00", "")
+        ),
         (("rounds", 1, "end_ns"), 5, "round 1 ends before it begins"),
         (("rounds", 1, "index"), 0, "two rounds have the same index"),
         (("rounds", 1, "steps"), 0, "round 1 has 0 steps"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -56,7 +57,7 @@ def validate(record: RunRecord) -> None:
 
 def see_that_it_fits_together(record: RunRecord) -> None:
     """ValueError with one plain sentence where values do not fit one another: all that `strict` types cannot say."""
-    for problem in (*_rounds(record), *_telemetry(record)):
+    for problem in (*_date(record), *_rounds(record), *_telemetry(record)):
         raise ValueError(problem)
 
 
@@ -72,6 +73,15 @@ def _sizes(record: RunRecord) -> Iterator[str]:
     ):
         if not least <= value <= most:
             yield f"{name} is {_figure(value)}; it must be {least} to {most}"
+
+
+def _date(record: RunRecord) -> Iterator[str]:
+    try:
+        dated = datetime.fromisoformat(record.started_at)
+    except ValueError:
+        dated = None
+    if dated is None or dated.tzinfo is None:
+        yield "started_at is no date and time of ISO 8601 with its offset"
 
 
 def _rounds(record: RunRecord) -> Iterator[str]:

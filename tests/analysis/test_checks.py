@@ -64,6 +64,11 @@ def test_a_sound_record_raises_no_doubt(record):
     assert doubts(record) == []
 
 
+def test_a_cpu_share_under_a_gpus_name_has_no_number():
+    named = [replace(device, name="NVIDIA H200") for device in TWO.devices]
+    assert "contradiction" in {check.name for check in doubts(replace(TWO, devices=named))}
+
+
 def test_a_mig_instance_that_cuda_calls_a_gpu_is_the_right_device():
     part = Device(kind="gpu", id="MIG-a1b2", name="MIG 3g.40gb")
     record = replace(observing(ONE_GPU, device_ids=["GPU-a1b2"]), devices=[part], telemetry=Telemetry())
@@ -87,6 +92,10 @@ def test_a_launch_that_failed_has_no_number_to_doubt():
     [
         ("world_size", "severe", observing(TWO, world_size=1)),
         ("wrong_devices", "severe", observing(TWO, device_ids=["cores 0-1"])),
+        ("wrong_devices", "severe", observing(TWO, device_ids=["x0", "x1"])),
+        ("wrong_devices", "severe", observing(TWO, device_ids=["gpu(0)", "gpu(1)"])),
+        ("wrong_devices", "severe", observing(GPUS, device_ids=["x0", "x1"])),
+        ("wrong_devices", "severe", observing(GPUS, device_ids=["gpu(0)", "gpu(7)"])),
         ("wrong_devices", "severe", observing(GPUS, device_ids=["0000:17:00.0", "0000:17:00.0"])),
         ("samples_counted", "severe", with_rounds(TWO, samples=1)),
         ("time_does_not_add_up", "severe", with_rounds(GPUS, lasting=1.0)),
@@ -142,6 +151,7 @@ def test_each_doubt_is_raised_with_its_severity_and_a_remedy(name, severity, rec
         with_rounds(TWO, rank_seconds=[1.9, 1.8], rank_cpu_seconds=[1.9, 1.8]),
         spanning(0.0, 0.018),
         observing(GPUS, device_ids=["0000:17:00.0", "0000:65:00.0"]),  # PCI addresses say nothing against UUIDs
+        observing(GPUS, device_ids=["gpu(0)", "gpu(1)"]),  # as MXNet calls the GPUs that its process sees
         observing(TWO, loss_last=None),  # not told, which is not the same as not finite
         observing(TWO, loss_finite=True),
         observing(TWO, moving_digests=[["a", "a"], ["b", "b"], ["c", "c"]]),

@@ -190,5 +190,5 @@ def everywhere(value, text, key=""):
         return {key: everywhere(item, text, key) for key, item in value.items()}
     if isinstance(value, list):
         return [everywhere(item, text, key) for item in value]
-    fixed = {"kind", "device_kind", "scaling", "status", "phase", "severity"}
+    fixed = {"kind", "device_kind", "scaling", "status", "phase", "severity", "started_at"}
     return text if isinstance(value, str) and key not in fixed else value

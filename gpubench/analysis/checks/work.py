@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
@@ -175,23 +176,27 @@ def by_rank(record: RunRecord, name: str) -> list[float]:
 
 
 def _differ(found: set[str], asked: set[str]) -> bool:
-    """A framework that names GPUs by PCI address, or a hand-made record, says nothing against a UUID but how many.
+    """Against a UUID, a framework that names GPUs by PCI address says no more than how many there are.
 
+    One that names them as MXNet does, by their place among those that its process sees, sees those of the case alone.
     CUDA does not say whether a UUID is a GPU's or a MIG instance's, so that a framework may call both GPU.
     """
-    if found == asked:
+    if found == asked or {_uuid(name) for name in found} == {_uuid(name) for name in asked}:
         return False
-    if {_grammar(name) for name in found} == {_grammar(name) for name in asked}:
-        return {_uuid(name) for name in found} != {_uuid(name) for name in asked}
-    return len(found) != len(asked)
+    if all(map(_PCI.fullmatch, found)):
+        return len(found) != len(asked) or not all(map(_is_gpu, asked))
+    return found != {f"gpu({place})" for place in range(len(asked))} or not all(map(_is_gpu, asked))
+
+
+_PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]")
 
 
 def _uuid(name: str) -> str:
     return name.removeprefix("GPU-").removeprefix("MIG-")
 
 
-def _grammar(name: str) -> str:
-    return "cores" if name.startswith("core") else "uuid" if name.startswith(("GPU-", "MIG-")) else "other"
+def _is_gpu(name: str) -> bool:
+    return name.startswith(("GPU-", "MIG-"))
 
 
 def _names(ids: Iterable[str]) -> str:

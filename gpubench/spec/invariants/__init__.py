@@ -31,6 +31,7 @@ OF_LAUNCH = (
     Invariant("The global batch is the devices times the per-device batch.", launch.batch),
     Invariant("There is a device for each that the case names, no two of them share an id or a core, and all are of "
               "the case's kind and size.", launch.devices),
+    Invariant("A CPU share is called one of a CPU.", launch.names),
     Invariant("The devices are among those of the machine, and their cores are no more than the machine has.",
               launch.machine),
     Invariant("`single` runs on one device.", launch.single),

@@ -32,6 +32,12 @@ def devices(record: RunRecord) -> str | None:
     return "two shares have a core in common" if len(set(cores)) != len(cores) else None
 
 
+def names(record: RunRecord) -> str | None:
+    """A reader takes a figure for that of the device whose name stands beside it."""
+    shares = [*record.devices, *record.telemetry.devices] if record.case.device_kind == "cpu" else []
+    return next((f"a CPU share is called {share.name}" for share in shares if "CPU" not in share.name), None)
+
+
 def machine(record: RunRecord) -> str | None:
     there = record.machine
     if record.case.device_kind == "gpu":
