@@ -34,8 +34,10 @@ def devices(record: RunRecord) -> str | None:
 
 def names(record: RunRecord) -> str | None:
     """A reader takes a figure for that of the device whose name stands beside it."""
-    shares = [*record.devices, *record.telemetry.devices] if record.case.device_kind == "cpu" else []
-    return next((f"a CPU share is called {share.name}" for share in shares if "CPU" not in share.name), None)
+    if record.case.device_kind != "cpu":
+        return None
+    called = [each.name for each in record.devices] + [each.name for each in record.telemetry.devices]
+    return next((f"a CPU share is called {name}" for name in called if "CPU" not in name), None)
 
 
 def machine(record: RunRecord) -> str | None:
