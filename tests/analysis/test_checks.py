@@ -100,7 +100,6 @@ def test_a_launch_that_failed_has_no_number_to_doubt():
         ("samples_counted", "severe", with_rounds(TWO, samples=1)),
         ("time_does_not_add_up", "severe", with_rounds(GPUS, lasting=1.0)),
         ("time_does_not_add_up", "severe", with_rounds(ONE_GPU, lasting=1.93)),
-        ("time_does_not_add_up", "severe", with_rounds(GPUS, lasting=2.3)),
         ("ranks_apart", "warning", spanning(0.0, 0.022)),
         ("unlike_warm_up", "severe", warmed_up(1 / 1.9)),
         ("unlike_warm_up", "severe", warmed_up(1.9)),
@@ -170,6 +169,13 @@ def test_each_doubt_is_raised_with_its_severity_and_a_remedy(name, severity, rec
 )
 def test_what_is_within_its_limit_raises_no_doubt(record):
     assert names(record) == []
+
+
+def test_a_round_that_lasted_longer_than_its_ranks_is_doubted_in_older_records_too():
+    assert names(with_rounds(GPUS, lasting=2.3)) == ["time_does_not_add_up", "ranks_apart"]
+    seconds = GPUS.rounds[0].seconds
+    assert names(with_rounds(GPUS, lasting=1.03 * seconds)) == ["ranks_apart"]
+    assert names(with_rounds(GPUS, lasting=1.005 * seconds)) == []
 
 
 def test_foreign_load_names_the_rounds_that_it_fell_into_and_is_judged_by_their_mean():

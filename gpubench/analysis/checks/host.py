@@ -140,13 +140,13 @@ def _cpu_throttled(record: RunRecord) -> Iterator[Check]:
 
 def _ranks_apart(record: RunRecord) -> Iterator[Check]:
     """A round is timed by its slowest rank: what ranks do one after another is no more than what one does."""
-    shares = [rounds.apart(each) for each in record.rounds if each.rank_spans_ns is not None]
+    shares = [rounds.apart(each) for each in record.rounds if len(each.rank_seconds) > 1]
     if shares and max(shares) > APART_WARNING:
         mean = sum(shares) / len(shares)
         yield Check(
             name="ranks_apart",
             severity="severe" if mean > APART_SEVERE else "warning",
-            message=f"from the first rank's start to the last one's end, rounds lasted {100 * mean:.0f} % longer than "
+            message=f"from the first rank's start to the last one's end, rounds lasted {100 * mean:.2g} % longer than "
             "their slowest rank took",
             remedy="stop other work on the machine: it kept ranks from starting a round together",
         )

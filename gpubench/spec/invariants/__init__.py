@@ -60,13 +60,15 @@ OF_TELEMETRY = (
     Invariant("A device's rounds are those of the launch.", sensors.rounds),
     Invariant("Nothing is busier than 100 % or less than 0 %; for a CPU, whose counters are rounded, within 10 %.",
               sensors.busy),
+    Invariant("The cores of a share were busy for at least the CPU time of its rank, within 10 %.", sensors.worked),
     Invariant("A device and a process that train use some memory, and no more than there is.", sensors.memory),
     Invariant("What a device has a figure of in one round, it has a figure of in each, or a reason.", sensors.known),
-    Invariant("A round of known power has an energy.", sensors.powered),
+    Invariant("A round of known power has an energy, and one of known energy a power, or a reason.", sensors.powered),
     Invariant("What was polled has two samples in the round.", sensors.samples),
     Invariant("Power over the time of a round is its energy: to 1 % where one was worked out from the other, else "
               "within half of the larger.", sensors.energy),
     Invariant("No device takes over 1.5 times its power limit.", sensors.power),
+    Invariant("A clock runs, and at no more than 1.25 times the highest that the device has.", sensors.clock),
     Invariant("No clock is held down for longer than the round lasts.", sensors.throttled),
 )  # fmt: skip
 

@@ -17,7 +17,8 @@ def order(record: RunRecord) -> str | None:
     rounds = record.rounds
     if [each.index for each in rounds] != list(range(len(rounds))):
         return f"its rounds are {', '.join(str(each.index) for each in rounds[:20])}"
-    if len({each.steps for each in rounds}) > 1:
+    control = record.telemetry.control
+    if len({each.steps for each in (rounds if control is None else [*rounds, control])}) > 1:
         return "its rounds have unequal numbers of steps"
     for one, other in pairwise(rounds):
         if one.rank_spans_ns and other.rank_spans_ns:

@@ -8,6 +8,7 @@ from gpubench.spec.record import METRICS, DeviceTelemetry, RoundTelemetry, RunRe
 CPU_ROUNDING_PERCENT = 10.0
 MEMORY_MARGIN = 1.05  # what a process may hold over the device's memory where the driver pages
 POWER_MARGIN = 1.5  # a mean over a round stays near the limit; readings of it are up to a quarter off
+CLOCK_MARGIN = 1.25  # an owner may raise a clock over what the driver calls the highest
 EXACT = 0.01
 # A counter and the power of some parts differ by a quarter (Yang et al. 2023, arXiv 2312.02741). At each edge of a
 # round a counter may lack one refresh, where its error is not recorded.
@@ -27,6 +28,7 @@ OF_SAMPLES = (
     "processes",
     "steal_percent",
 )
+POWER = "power_watts"
 OF_ROUND = (*METRICS, "steal_percent", "processes", "ecc_uncorrected")
 
 
@@ -55,6 +57,32 @@ def busy(record: RunRecord) -> str | None:
         for percent in (each.utilization_percent, each.steal_percent):
             if percent is not None and not -margin <= percent <= 100 + margin:
                 return f"{device.id} was {percent:.0f} % busy in round {each.index}"
+    return None
+
+
+def worked(record: RunRecord) -> str | None:
+    """Of CPU shares; where one process drives all, of them together. A rank that left its cores is another's doubt."""
+    if record.case.device_kind != "cpu":
+        return None
+    sampled = {
+        device.id: {e.index: e.utilization_percent for e in device.rounds} for device in record.telemetry.devices
+    }
+    cores = [len(device.cores) for device in record.devices]
+    for one in record.rounds:
+        percents = [sampled.get(device.id, {}).get(one.index) for device in record.devices]
+        busy = [percent * of / 100 for percent, of in zip(percents, cores, strict=True) if percent is not None]
+        if len(busy) < len(cores):
+            continue
+        shares = list(zip(busy, cores, strict=True))
+        if len(one.rank_cpu_seconds) == 1:
+            shares = [(sum(busy), sum(cores))]
+        lasted = (one.end_ns - one.start_ns) / 1e9
+        for (seen, of), seconds in zip(shares, one.rank_cpu_seconds, strict=False):
+            slack = CPU_ROUNDING_PERCENT / 100 * of
+            if (seen + slack) * lasted < seconds <= (of + slack) * lasted:
+                return (
+                    f"cores were busy for {seen * lasted:.3g} s in round {one.index}, and a rank took {seconds:.3g} s"
+                )
     return None
 
 
@@ -97,6 +125,10 @@ def powered(record: RunRecord) -> str | None:
     for device, each in _rounds(record):
         if each.power_watts and each.energy_joules is None:
             return f"{device.id} took {each.power_watts:.3g} W in round {each.index}, and no energy"
+        of_power = each.energy_integrated_joules is not None
+        told = POWER in each.unavailable or POWER in device.unavailable
+        if each.power_watts is None and (of_power or (each.energy_joules is not None and not told)):
+            return f"{device.id} took energy in round {each.index}, and has neither a power nor a reason"
     return None
 
 
@@ -141,6 +173,16 @@ def power(record: RunRecord) -> str | None:
         limit, watts = limits.get(device.id), each.power_watts
         if limit is not None and watts is not None and watts > POWER_MARGIN * limit:
             return f"{device.id} took {watts:.0f} W in round {each.index}, and its limit is {limit:.0f} W"
+    return None
+
+
+def clock(record: RunRecord) -> str | None:
+    system = record.telemetry.system
+    highest = {gpu.id: gpu.sm_clock_max_mhz for gpu in system.gpus if gpu.sm_clock_max_mhz} if system else {}
+    for device, each in _rounds(record):
+        mhz, limit = each.sm_clock_mhz, highest.get(device.id)
+        if mhz is not None and (mhz <= 0 or (limit is not None and mhz > CLOCK_MARGIN * limit)):
+            return f"{device.id} ran at {mhz:.0f} MHz in round {each.index}" + (f" of {limit}" if limit else "")
     return None
 
 

@@ -14,6 +14,8 @@ def sums(record: RunRecord) -> str | None:
         return None
     each, first = warm_up.step_seconds, warm_up.first_step_seconds
     if not each:  # as in older records
+        if warm_up.round_seconds is not None:
+            return "it has the length of its rounds, and no step times to make it of"
         return "its first step took longer than the whole" if (first or 0.0) > warm_up.seconds else None
     if warm_up.steps != len(each):
         return f"it counts {warm_up.steps} warm-up steps, and has the times of {len(each)}"
