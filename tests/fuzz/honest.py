@@ -11,12 +11,14 @@ from gpubench.spec.record import (
     DeviceTelemetry,
     GpuFacts,
     GpuSystem,
+    Host,
     Round,
     RunRecord,
     SamplerCost,
     Telemetry,
     WarmUp,
 )
+from gpubench.spec.workload import WORKLOADS
 from gpubench.telemetry.attribution import attribute
 from tests.builders import make_case, make_record
 
@@ -85,7 +87,28 @@ def honest_launch(kind: DeviceKind, n_devices: int, launch: int = 0, rounds: int
         cost=SamplerCost(cpu_seconds=0.1, sweeps=90, seconds=9.0, call_seconds={"power": 1e-4}),
         control=replace(control, index=rounds),
     )
-    return replace(record, warmup=warm_up, rounds=timed, telemetry=telemetry)
+    digests = [[f"{name}{rank}" for rank in range(n_devices)] for name in ("before", "between")]
+    observed = replace(
+        record.observed,
+        flops_per_step=case.global_batch * WORKLOADS[workload].training_flops_per_sample,
+        loss_finite=True,
+        replica_digests=["after"] * n_devices,
+        moving_digests=[*digests, ["after"] * n_devices],
+        parameter_types=["float32"],
+        input_types=["float32"],
+        product_types=["float32"],
+        tf32=False if kind == "gpu" else None,
+    )
+    return replace(
+        record,
+        observed=observed,
+        warmup=warm_up,
+        rounds=timed,
+        telemetry=telemetry,
+        environment={"OMP_NUM_THREADS": "1"},
+        environment_kept_away=[],
+        host=Host(swap_in_bytes=0, swap_out_bytes=0, stood_still_seconds=1e-6),
+    )
 
 
 def _spanned(each: Round, noise: random.Random) -> Round:

@@ -23,6 +23,7 @@ from gpubench.harness.plan import Cases, Plan, cases
 from gpubench.harness.runner import Timing
 from gpubench.harness.session import Session
 from gpubench.spec.record import RunRecord, Schedule, to_json
+from gpubench.spec.steady import steady_seconds
 from tests.builders import make_case, make_launches, make_machine
 
 # Changed alone, each of these contradicts another field, whatever it is changed to.
@@ -317,7 +318,7 @@ def test_a_cut_rank_time_is_found_for_any_number_of_ranks(sessions, factor):
 
 def rising(record: RunRecord, step_seconds: list[float]) -> RunRecord:
     sums = {"seconds": sum(step_seconds), "steps": len(step_seconds), "first_step_seconds": step_seconds[0]}
-    sums["round_seconds"] = None
+    sums["round_seconds"] = (record.rounds[0].steps - 0.5) * steady_seconds(step_seconds)
     return replace(record, warmup=replace(record.warmup, step_seconds=step_seconds, **sums))
 
 

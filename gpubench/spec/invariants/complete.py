@@ -16,6 +16,9 @@ LATER: dict[str, Has] = {
     "the time of a round without steps": lambda record: (
         record.warmup is not None and record.warmup.empty_round_seconds is not None
     ),
+    "the length that its rounds were to have": lambda record: (
+        record.warmup is not None and record.warmup.round_seconds is not None
+    ),
     "whether the machine stood still": lambda record: record.host.stood_still_seconds is not None,
     "the variables that were kept away": lambda record: record.environment_kept_away is not None,
 }
