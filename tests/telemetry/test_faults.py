@@ -94,8 +94,17 @@ TROUBLES: dict[str, dict[str, Setting]] = {
 
 @pytest.fixture(scope="module")
 def troubled(fake_nvml: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Telemetry]:
+    """Measured anew where the machine's other work had the edges of a round read too late, up to five times."""
+    for _ in range(5):
+        found = _measured(fake_nvml, tmp_path_factory.mktemp("troubled"))
+        counted = found["much"].devices[0].rounds
+        if len(counted) == 2 and all(figures.ecc_corrected is not None for figures in counted):
+            break
+    return found
+
+
+def _measured(fake_nvml: Path, folder: Path) -> dict[str, Telemetry]:
     """Two rounds of 2 s, one after the other, with idle edges; processes come in the second one."""
-    folder = tmp_path_factory.mktemp("troubled")
     start = 2 * math.ceil(time.monotonic() / 2 + 2) - 0.3
     rounds = [make_round(start, start + 2), make_round(start + 2.1, start + 4.1, index=1)]
     with ExitStack() as stack:
