@@ -8,7 +8,7 @@ from rich.console import Console
 
 from gpubench.report.grid import Grid
 
-WORDS = ["", "x", "resnet20", "0.95 [0.93, 0.97]", "名前", "e\u0301", "\U0001f600", "–"]
+WORDS = ["", "x", "resnet20", "0.95 [0.93, 0.97]", "名前", "e\u0301", "\U0001f600", "\u2013"]
 
 
 def text(shown: object, width: int = 1000) -> str:
