@@ -20,6 +20,8 @@ from gpubench.spec.case import Case, Device
 from gpubench.spec.identity import Identity, identity
 from gpubench.spec.record import Check, Machine, Outcome, RunRecord, SamplerCost, Schedule
 
+MOST_TRACES = 200  # of cases that one page draws
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Reduced:

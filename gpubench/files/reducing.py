@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from gpubench.analysis.checks.together import losses
-from gpubench.analysis.reduced import Reduced, reduced
+from gpubench.analysis.reduced import MOST_TRACES, Reduced, reduced
 from gpubench.files import series, verified
 from gpubench.files.finding import names
 from gpubench.files.line import Reader, decode
@@ -24,7 +24,9 @@ from gpubench.files.store import (
 )
 from gpubench.files.untrusted import inert, open_file
 from gpubench.files.validation import validate
+from gpubench.spec.case import Case
 from gpubench.spec.errors import GpubenchError
+from gpubench.spec.identity import Identity
 from gpubench.spec.record import RunRecord
 from gpubench.spec.verification import Verification
 
@@ -100,10 +102,13 @@ def with_traces(run: ReducedRun) -> ReducedRun:
     a journal was moved without its folder, all files are gone. No more are read after one that took too much, nor when
     all together are as large as one may be.
     """
-    records, warnings, seen, left = list(run.records), [], set(), series.MOST_VALUES
+    records, warnings, left = list(run.records), [], series.MOST_VALUES
+    seen = set[tuple[Case, Identity]]()
     for index, record in enumerate(run.records):
         if (record.case, record.identity) in seen or not record.may_have_trace:
             continue
+        if len(seen) == MOST_TRACES:
+            break
         records[index] = replace(record, may_have_trace=False)
         try:
             whole = record.whole()

@@ -6,25 +6,31 @@ its hash. Everything that comes from a record is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
 from gpubench import __version__
-from gpubench.analysis.reduced import Reduced
+from gpubench.analysis.reduced import MOST_TRACES, Reduced
 from gpubench.analysis.sampling import sampler_effect
-from gpubench.analysis.scaling import CaseSummary, machine_labels, summarize_runs
+from gpubench.analysis.scaling import CaseSummary, LostLaunch, machine_labels, summarize_runs
 from gpubench.analysis.verdict import verdicts
 from gpubench.report import gpus, page, plots, sentences
 from gpubench.report.columns import Column, by_machine, shown
 from gpubench.report.notes import note_names
 from gpubench.report.trace import Trace, trace, why_not
 from gpubench.report.words import clean, title
-from gpubench.spec.identity import cpu_limit
-from gpubench.spec.record import Check, Machine, RunRecord
+from gpubench.spec.case import Case
+from gpubench.spec.identity import Identity, cpu_limit
+from gpubench.spec.record import Check, Machine, Outcome, RunRecord
 from gpubench.spec.verification import Verification
+
+MOST_KINDS = 20  # of lost launches of a case that are told of one by one; the table has how many there are
+MOST_LAUNCHES = 10  # that are named by their numbers
 
 
 class Run(Protocol):
@@ -44,6 +50,7 @@ class Run(Protocol):
 class Plot:
     caption: str
     data_uri: str
+    cases: set[int]  # what each of its summaries is known by (`id`)
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,16 @@ class Doubt:
 
     check: Check
     cases: list[tuple[CaseSummary, str]]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Launches of one case that were lost in one way, with the end of the first one's log; `which` names them."""
+
+    case: Case
+    which: str
+    outcome: Outcome
+    log_tail: list[str]
 
 
 @dataclass(frozen=True)
@@ -73,7 +90,7 @@ class Section:
     untraced: dict[str, list[CaseSummary]]
     sampling: str
     doubts: list[Doubt]
-    lost: list[CaseSummary]
+    lost: list[Lost]
 
 
 @dataclass(frozen=True)
@@ -100,6 +117,9 @@ def render(runs: Sequence[Run], summaries: Sequence[CaseSummary] | None = None) 
     """The report of `runs` as HTML text."""
     summaries = summarize_runs(runs) if summaries is None else summaries
     script, style = page.asset("script.js"), page.asset("style.css")
+    parts = by_machine(summaries)
+    figures = _plots(summaries, {id(one): title(part, summaries) for part in parts for one in part})
+    traces = _traces(summaries)
     return (
         page.environment()
         .get_template("template.html")
@@ -110,9 +130,10 @@ def render(runs: Sequence[Run], summaries: Sequence[CaseSummary] | None = None) 
             definitions=sentences.DEFINITIONS,
             made_at=_minute(datetime.now(UTC)),
             marks=sentences.MARKS,
+            undrawn=len(plots.figures_of(summaries)) - len(figures),
             measured=_measured,
             script=script,
-            sections=[_section(part, title(part, summaries)) for part in by_machine(summaries)],
+            sections=[_section(part, title(part, summaries), figures, traces) for part in parts],
             settings=_settings([record for summary in summaries for record in summary.records]),
             style=style,
             version=__version__,
@@ -134,11 +155,12 @@ def _minute(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
-def _section(summaries: list[CaseSummary], measured_on: str) -> Section:
+def _section(
+    summaries: list[CaseSummary], measured_on: str, figures: Sequence[Plot], traces: Mapping[int, Trace]
+) -> Section:
     columns, folded = shown(summaries)
-    figures = plots.figures_of(summaries).values()
-    traces = [(summary, _trace(summary)) for summary in summaries]
-    drawn = [(summary, made) for summary, made in traces if made is not None]
+    cases = {id(summary) for summary in summaries}
+    drawn = [(summary, traces[id(summary)]) for summary in summaries if id(summary) in traces]
     return Section(
         machine=summaries[0].machine_label,
         title=measured_on,
@@ -148,21 +170,56 @@ def _section(summaries: list[CaseSummary], measured_on: str) -> Section:
         losses=sentences.losses(summaries),
         columns=columns,
         folded=folded,
-        plots=[_plot(members, measured_on) for members in figures],
+        plots=[plot for plot in figures if plot.cases <= cases],
         traces=drawn,
         marks={kind for _, each in drawn for kind in each.marks},
         missing={title: reason for _, each in drawn for title, reason in each.missing.items()},
-        untraced=_untraced([summary for summary, made in traces if made is None]),
+        untraced=_untraced([summary for summary in summaries if id(summary) not in traces], len(traces)),
         sampling=sentences.sampling(sampler_effect([record for summary in summaries for record in summary.records])),
         doubts=_doubts(summaries),
-        lost=[summary for summary in summaries if summary.lost],
+        lost=[lost for summary in summaries for lost in _lost(summary)],
     )
 
 
-def _plot(summaries: list[CaseSummary], measured_on: str) -> Plot:
+def _lost(summary: CaseSummary) -> list[Lost]:
+    """By what became of them, in the order of the first launch of each kind."""
+    kinds: dict[object, list[LostLaunch]] = {}
+    for lost in summary.lost:
+        ended = lost.outcome
+        kinds.setdefault((ended.status, ended.phase, ended.rank, ended.message, ended.remedy), []).append(lost)
+    return [
+        Lost(
+            case=summary.case,
+            which=_launches([lost.launch for lost in alike]),
+            outcome=alike[0].outcome,
+            log_tail=alike[0].whole().outcome.log_tail,
+        )
+        for alike in islice(kinds.values(), MOST_KINDS)
+    ]
+
+
+def _launches(numbers: Sequence[int]) -> str:
+    """'launch 3', or 'launches 1, 2, 4 and 20 more'."""
+    told = ", ".join(map(str, numbers[:MOST_LAUNCHES]))
+    more = f" and {len(numbers) - MOST_LAUNCHES} more" if len(numbers) > MOST_LAUNCHES else ""
+    return f"launch{'es' if len(numbers) > 1 else ''} {told}{more}"
+
+
+def _plots(summaries: Sequence[CaseSummary], measured_on: Mapping[int, str]) -> list[Plot]:
+    return [_plot(members, measured_on[id(members[0])]) for members in plots.drawn_of(summaries).values()]
+
+
+def _plot(summaries: Sequence[CaseSummary], measured_on: str) -> Plot:
     case = summaries[0].case
     caption = f"{clean(case.workload)}, {clean(case.precision)}, {case.scaling} scaling. {measured_on}"
-    return Plot(caption, page.data_uri(plots.svg(plots.scaling_figure(summaries, measured_on))))
+    drawn = page.data_uri(plots.svg(plots.scaling_figure(summaries, measured_on)))
+    return Plot(caption, drawn, {id(summary) for summary in summaries})
+
+
+def _traces(summaries: Sequence[CaseSummary]) -> dict[int, Trace]:
+    """By the summary's `id`, as many as a page has room for."""
+    made = ((id(summary), _trace(summary)) for summary in summaries)
+    return dict(islice(((key, drawn) for key, drawn in made if drawn is not None), MOST_TRACES))
 
 
 def _trace(summary: CaseSummary) -> Trace | None:
@@ -171,13 +228,15 @@ def _trace(summary: CaseSummary) -> Trace | None:
     return next((made for made in drawn if made is not None), None)
 
 
-def _untraced(summaries: Sequence[CaseSummary]) -> dict[str, list[CaseSummary]]:
-    """By reason, the cases that were timed and have no trace."""
+def _untraced(summaries: Sequence[CaseSummary], n_drawn: int) -> dict[str, list[CaseSummary]]:
+    """By reason, the cases that were timed and have no trace, where the page has `n_drawn`."""
     found: dict[str, list[CaseSummary]] = {}
     for summary in summaries:
         timed = next((record for record in summary.records if record.timed), None)
         if timed is not None:
-            found.setdefault(why_not(timed.whole()), []).append(summary)
+            is_one_too_many = n_drawn >= MOST_TRACES and any(record.may_have_trace for record in summary.records)
+            reason = f"the page has those of {MOST_TRACES} others" if is_one_too_many else why_not(timed.whole())
+            found.setdefault(reason, []).append(summary)
     return found
 
 
@@ -193,8 +252,11 @@ def _settings(records: Sequence[Reduced]) -> list[Setting]:
     """One for each machine."""
     settings = []
     by_time = sorted(records, key=lambda record: record.started_at)
+    of_machine: dict[Identity, list[Reduced]] = defaultdict(list)
+    for record in by_time:
+        of_machine[record.identity].append(record)
     for known, name in machine_labels(records).items():
-        here = [record for record in by_time if record.identity == known]
+        here = of_machine[known]
         software = _gathered([record.software for record in here])
         with_system = next((record for record in reversed(here) if record.has_system), None)
         system = with_system.whole().telemetry.system if with_system else None

@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from textwrap import fill
 
@@ -25,7 +26,18 @@ from gpubench.analysis.scaling import CaseSummary
 from gpubench.report.curves import MARKERS, Curve, curves_of, short, value
 from gpubench.report.words import clean, device_noun, figure, known, title
 
-__all__ = ["MARKERS", "Form", "figures_of", "image_bytes", "scaling_figure", "short", "style", "svg", "write_plots"]
+__all__ = [
+    "MARKERS",
+    "Form",
+    "drawn_of",
+    "figures_of",
+    "image_bytes",
+    "scaling_figure",
+    "short",
+    "style",
+    "svg",
+    "write_plots",
+]
 
 LONGEST_MACHINE = 60  # characters of a machine's label in a file's name
 LOG_FROM = 8  # devices; up to there a linear axis shows more
@@ -33,6 +45,7 @@ SUFFIXES = ("png", "svg", "pdf")
 STACKED_BELOW = 6.0  # inches; in a narrower figure one panel stands above the other
 SMALL_BELOW = 9.0  # inches; a narrower figure is printed at its size, in a paper's small type
 MOST_TICKS = 9
+MOST_FIGURES = 24  # of one report: each takes half a second, as picture, vectors and part of the page
 
 
 @dataclass(frozen=True)
@@ -61,10 +74,10 @@ USUAL = Form()
 
 
 def write_plots(summaries: Sequence[CaseSummary], folder: Path, form: Form = USUAL) -> list[Path]:
-    """Every figure in `folder`, in each of the form's formats; names say whether of CPU shares or GPUs."""
+    """The report's figures in `folder`, in each of the form's formats; names say whether of CPU shares or GPUs."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, members in figures_of(summaries).items():
+    for name, members in drawn_of(summaries).items():
         drawn = scaling_figure(members, title(members, summaries), form)
         for suffix in form.suffixes:
             path = folder / f"{name}.{suffix}"
@@ -94,6 +107,11 @@ def figures_of(summaries: Sequence[CaseSummary]) -> dict[str, list[CaseSummary]]
         if any(known(case.samples_per_second) for case in cases):
             named[name] = cases
     return named
+
+
+def drawn_of(summaries: Sequence[CaseSummary]) -> dict[str, list[CaseSummary]]:
+    """The first of the figures, as many as a report draws."""
+    return dict(islice(figures_of(summaries).items(), MOST_FIGURES))
 
 
 def scaling_figure(summaries: Sequence[CaseSummary], measured_on: str | None = None, form: Form = USUAL) -> Figure:

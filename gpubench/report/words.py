@@ -77,7 +77,7 @@ def title(summaries: Sequence[CaseSummary], among: Sequence[CaseSummary] = ()) -
         plural = "core" if cores == [1] else "cores"
         titles.append(f"CPU shares ({each} {plural} each): not GPU figures")
     machines = list(dict.fromkeys(summary.machine_label for summary in summaries))
-    several = len({*machines, *(summary.machine_label for summary in among)}) > 1
+    several = len(machines) > 1 or any(summary.machine_label not in machines for summary in among)
     return (f"{clean(' and '.join(machines))}: " if several else "") + "; ".join(titles)
 
 

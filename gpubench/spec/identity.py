@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from itertools import count
+from itertools import chain, count
 
 from gpubench.spec.record import Machine
 
 GIB = 1024**3
+MOST_COMPARED = 50  # machines of one name, to say what tells one from them; a number tells it from the others
 
 
 @dataclass(frozen=True, order=True)
@@ -86,12 +87,14 @@ def labels(machines: Iterable[Machine]) -> dict[Identity, str]:
     for each, name in names.items():
         sharing[name].append(each)
     made: dict[Identity, str] = {}
+    taken = set[str]()
     for name, several in sharing.items():
         for each in sorted(several):
-            wanted = f"{name} ({told})" if (told := _apart(each, several)) else name
-            taken = {*made.values(), *(other for other in sharing if other != name)}
+            wanted = f"{name} ({told})" if (told := _apart(each, several[:MOST_COMPARED])) else name
             numbered = (f"{wanted} #{number}" for number in count(2))
-            made[each] = wanted if wanted not in taken else next(each for each in numbered if each not in taken)
+            wishes = chain([wanted], numbered)
+            made[each] = next(one for one in wishes if one not in taken and (one == name or one not in sharing))
+            taken.add(made[each])
     return made
 
 

@@ -91,6 +91,29 @@ def test_a_lost_launch_has_the_number_of_its_log():
     assert "resnet20-torch-single-1x32-fp32, launch 1: oom" in told
 
 
+def test_launches_that_were_lost_alike_are_told_of_once():
+    case = make_case()
+    lost = [make_lost(case, "oom", "out of memory", launch=i, log_tail=[f"the log of {i}"]) for i in range(30)]
+    page = render([SavedRun("x", [*lost, make_lost(case, "failed", "it broke", launch=30)])])
+    told = words(page)
+    assert "launches 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 20 more: oom" in told
+    assert "launch 30: failed" in told
+    assert page.count('<div class="lost">') == 2
+    assert "the log of 0" in told
+    assert "the log of 1" not in told
+
+
+def test_a_page_draws_no_more_figures_and_traces_than_it_has_room_for(monkeypatch):
+    monkeypatch.setattr("gpubench.report.plots.MOST_FIGURES", 2)
+    monkeypatch.setattr("gpubench.report.html.MOST_TRACES", 2)
+    page = render([SavedRun("x", [make_record(make_case(workload=f"w{i}")) for i in range(5)])])
+    assert page.count('<figure class="plot">') == 2
+    assert page.count('<figure class="trace') == 2
+    told = words(page)
+    assert "3 more figures would be too many to draw" in told
+    assert re.search("No trace of w2-[^ ]*, w3-[^ ]*, w4-[^ ]*: the page has those of 2 others", told)
+
+
 def test_a_case_whose_series_are_elsewhere_says_so():
     record = make_record()
     bare = [replace(device, time_ns=[], series={}) for device in record.telemetry.devices]
