@@ -45,7 +45,7 @@ class Reduced:
     schedule: Schedule | None
     checks: tuple[Check, ...]
     timed: Launch | None
-    first_window_ns: tuple[int, int] | None
+    windows_ns: tuple[tuple[int, int], ...]
     used: Used
     first_step_seconds: float | None
     parameters: int | None
@@ -83,7 +83,7 @@ def reduced(record: RunRecord, whole: Callable[[], RunRecord] | None = None, kno
         checks=tuple(checks),
         timed=_timed(record),
         used=used_by(record, any(check.name == "telemetry_contradiction" for check in found)),
-        first_window_ns=record.first_window_ns,
+        windows_ns=record.windows_ns,
         first_step_seconds=record.warmup.first_step_seconds if record.warmup else None,
         parameters=record.observed.parameters,
         cpu_capability=record.observed.cpu_capability,

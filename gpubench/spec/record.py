@@ -395,9 +395,10 @@ class RunRecord:
     host: Host = field(default_factory=Host)
 
     @property
-    def first_window_ns(self) -> tuple[int, int] | None:
-        """From when to when its first round lasted."""
-        return (self.rounds[0].start_ns, self.rounds[0].end_ns) if self.rounds else None
+    def windows_ns(self) -> tuple[tuple[int, int], ...]:
+        """From when to when its first round lasted and, where there are more, its last one."""
+        edges = [self.rounds[0], self.rounds[-1]] if len(self.rounds) > 1 else self.rounds
+        return tuple((each.start_ns, each.end_ns) for each in edges)
 
     @property
     def slowest_ns(self) -> tuple[int, ...]:

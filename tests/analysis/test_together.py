@@ -1,4 +1,4 @@
-"""What shows only where records are seen together: copies of a launch."""
+"""What shows only where records are seen together: copies of a launch, and halves of a pair that are none."""
 
 import random
 from dataclasses import replace
@@ -8,8 +8,8 @@ import pytest
 from gpubench.analysis.compare import compare, side_of
 from gpubench.analysis.gate import gate
 from gpubench.analysis.scaling import summarize
-from gpubench.spec.record import Round, RunRecord
-from tests.builders import make_case, make_launches, make_machine
+from gpubench.spec.record import Round, RunRecord, Schedule
+from tests.builders import make_case, make_launches, make_machine, make_record
 
 HOUR_NS = 3600 * 10**9
 
@@ -89,3 +89,48 @@ def test_a_gate_between_a_launch_and_its_copy_resolves_nothing():
     found = gate(compare([side_of("a", records), side_of("b", copies)]), 0.05)
     assert found.kind == "not_resolved"
     assert "the same launches" in found.judged[0].reason
+
+
+def pairs(n: int, rounds: int = 3) -> list[RunRecord]:
+    """Pairs whose rounds took turns: of a gang, each began half a round's time after the baseline's had ended."""
+    found = []
+    for number in range(1, n + 1):
+        baseline = make_record(launch=number, rounds=rounds, run_id="pairs", samples_per_second=100.0 + number)
+        gang = make_record(make_case("ddp", 2), launch=number, rounds=rounds, run_id="pairs", samples_per_second=180.0)
+        turns = [
+            replace(each, rounds=[moved(one, by_ns + 6 * 10**9 * one.index) for one in each.rounds])
+            for each, by_ns in ((baseline, 0), (gang, 3 * 10**9))
+        ]
+        for half, record in zip(("baseline", "gang"), turns, strict=True):
+            schedule = Schedule(
+                order="interleaved", seed=0, launches=n, position=0, pair_id=str(number), paired_as=half
+            )
+            found.append(replace(record, schedule=schedule))
+    return found
+
+
+def moved(each: Round, by_ns: int) -> Round:
+    return replace(each, start_ns=each.start_ns + by_ns, end_ns=each.end_ns + by_ns)
+
+
+def paired_with(record: RunRecord, other: RunRecord) -> RunRecord:
+    return replace(record, schedule=replace(record.schedule, pair_id=other.schedule.pair_id))
+
+
+FORGED = {
+    "the gang of another pair": lambda found: [found[0], paired_with(found[3], found[0]), *found[4:]],
+    "a gang that ran minutes later": lambda found: [found[0], later(found[1], 300 * 10**9), *found[2:]],
+    "a gang that ran earlier": lambda found: [later(found[0], 300 * 10**9), *found[1:]],
+    "a gang of another session": lambda found: [found[0], replace(found[1], run_id="another"), *found[2:]],
+    "a gang of another number": lambda found: [found[0], replace(found[1], launch=7), *found[2:]],
+}
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("kind", FORGED)
+def test_launches_that_did_not_run_side_by_side_are_no_pair(kind, rounds):
+    found = pairs(4, rounds)
+    assert {summary.no_number for summary in summarize(found)} == {None}
+    for summary in summarize(FORGED[kind](found)):
+        assert summary.no_number.name == "contradiction"
+        assert "of a pair" in summary.no_number.message

@@ -16,7 +16,8 @@ SENTENCES = (
     "All launches of a session are of one machine, in one state.",
     "No launch is there twice, under whatever ids and dates: two of them neither begin at one time, nor take equally "
     "long in every round.",
-    "A pair has one baseline and one gang.",
+    "A pair has one baseline and one gang, of one launch of one session, whose rounds were not over when the "
+    "other's began.",
 )
 
 
@@ -40,7 +41,7 @@ class Launched(Protocol):
     @property
     def schedule(self) -> Schedule | None: ...
     @property
-    def first_window_ns(self) -> tuple[int, int] | None: ...
+    def windows_ns(self) -> Sequence[tuple[int, int]]: ...
     @property
     def slowest_ns(self) -> tuple[int, ...]: ...
 
@@ -55,8 +56,8 @@ def problems(records: Sequence[Launched]) -> dict[str, str]:
     for launches in sessions.values():
         _machines(launches, found)
         _alike(launches, _number, "two launches of one session have one number", found)
-        _pairs(launches, found)
     every = [record for launches in sessions.values() for record in launches]
+    _pairs(every, found)
     for key in (_begin, lasted):
         _alike(every, key, "one launch is there twice", found)
     return found
@@ -99,8 +100,7 @@ def _number(record: Launched) -> Any:
 
 def _begin(record: Launched) -> Any:
     """When its first round began and ended, which no two do at the same time on one clock."""
-    window_ns = record.first_window_ns
-    return None if window_ns is None else (record.case, window_ns, hardware(record))
+    return (record.case, record.windows_ns[0], hardware(record)) if record.windows_ns else None
 
 
 CLOCK_NS = 1000  # a clock whose times are all of whole microseconds is too coarse for times to differ by chance
@@ -119,7 +119,29 @@ def _pairs(launches: Iterable[Launched], found: dict[str, str]) -> None:
         if record.schedule and record.schedule.pair_id:
             halves[record.schedule.pair_id].append(record)
     for several in halves.values():
-        named = [record.schedule.paired_as for record in several if record.schedule]
-        if len(set(named)) < len(named):
+        if problem := _apart(several):
             for record in several:
-                found.setdefault(record.record_id, f"a pair has {len(named)} halves: {', '.join(map(str, named))}")
+                found.setdefault(record.record_id, problem)
+
+
+def _apart(halves: Sequence[Launched]) -> str | None:
+    """Why these are not the halves of a pair."""
+    named = [record.schedule.paired_as for record in halves if record.schedule]
+    if len(set(named)) < len(named):
+        return f"a pair has {len(named)} halves: {', '.join(map(str, named))}"
+    if len({(record.run_id, record.launch) for record in halves}) > 1:
+        return "the halves of a pair are of two launches"
+    if len(halves) == 2 and not _side_by_side(*(record.windows_ns for record in halves)):
+        return "the halves of a pair ran one after the other"
+    return None
+
+
+def _side_by_side(one: Sequence[tuple[int, int]], other: Sequence[tuple[int, int]]) -> bool:
+    """Whether neither had all its rounds before the other's first. Single rounds have no turns: they are neighbours."""
+    if not one or not other:
+        return True
+    apart_ns = max(one[0][0] - other[-1][1], other[0][0] - one[-1][1])
+    return apart_ns < (0 if len(one) > 1 and len(other) > 1 else NEIGHBOURS_NS)
+
+
+NEIGHBOURS_NS = 60 * 10**9  # two rounds of a pair have nothing between them but what is read at their edges

@@ -18,7 +18,7 @@ TOLD = 5
 def was_launched(record: Launched) -> bool:
     """Whether a launch was started. Of a case that could not run there is a record without a launch, and no round."""
     skipped = record.outcome.status == "skipped"
-    return not skipped or record.first_window_ns is not None or record.schedule is not None
+    return not skipped or bool(record.windows_ns) or record.schedule is not None
 
 
 def missing_launches(records: Sequence[Launched]) -> dict[str, str]:
