@@ -57,7 +57,7 @@ def compare(
     With --fail-if-slower every case of A must have a number on every other side:
       exit 0  no case is slower by more, each by its whole interval
       exit 1  a case is slower by more, by its whole interval
-      exit 4  none is, but one is not resolved: no number, no interval, not measured, or too wide
+      exit 4  none is, but one is not resolved: no number, no interval, not measured, too wide, or a launch lost
 
     \b
     Example:
