@@ -90,7 +90,9 @@ def memory(record: RunRecord) -> str | None:
     if record.case.device_kind == "cpu":
         most = dict.fromkeys((device.id for device in record.devices), record.machine.memory_bytes)
     else:
-        most = {device.id: device.memory_bytes for device in record.devices if device.memory_bytes}
+        system = record.telemetry.system
+        named = [*(system.gpus if system else ()), *record.devices]
+        most = {device.id: device.memory_bytes for device in named if device.memory_bytes}
     for device, each in _rounds(record):
         used, limit = each.memory_used_bytes, most.get(device.id)
         if used is not None and limit is not None and used > limit:
