@@ -101,8 +101,10 @@ def test_a_launch_that_failed_has_no_number_to_doubt():
         ("time_does_not_add_up", "severe", with_rounds(GPUS, lasting=1.0)),
         ("time_does_not_add_up", "severe", with_rounds(ONE_GPU, lasting=1.93)),
         ("ranks_apart", "warning", spanning(0.0, 0.022)),
-        ("unlike_warm_up", "severe", warmed_up(1 / 1.9)),
-        ("unlike_warm_up", "severe", warmed_up(1.9)),
+        ("unlike_warm_up", "warning", warmed_up(1 / 1.9)),
+        ("unlike_warm_up", "warning", warmed_up(1.9)),
+        ("unlike_warm_up", "severe", warmed_up(1 / 3.1)),
+        ("unlike_warm_up", "severe", warmed_up(3.1)),
         ("ranks_apart", "severe", spanning(0.0, 2.0)),  # one after another
         ("contradiction", "severe", observing(TWO, flops_per_step=1)),
         ("telemetry_contradiction", "warning", make_record(ONE_GPU.case, utilization_percent=137.0)),

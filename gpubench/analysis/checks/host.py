@@ -13,7 +13,8 @@ from gpubench.analysis.checks.limits import (
     LOAD_WARNING,
     THROTTLE_SEVERE,
     THROTTLE_WARNING,
-    UNLIKE_WARM_UP,
+    UNLIKE_SEVERE,
+    UNLIKE_WARNING,
 )
 from gpubench.analysis.checks.work import by_rank
 from gpubench.analysis.load import RoundLoad, mean_load, round_loads
@@ -46,10 +47,11 @@ def _unlike_warm_up(record: RunRecord) -> Iterator[Check]:
         return
     before = steady_seconds(warm_up.step_seconds)
     since = median(each.seconds / each.steps for each in record.rounds)
-    if since > UNLIKE_WARM_UP * before or before > UNLIKE_WARM_UP * since:
+    apart = max(since, before) / max(min(since, before), 1e-12)
+    if apart > UNLIKE_WARNING:
         yield Check(
             name="unlike_warm_up",
-            severity="severe",
+            severity="severe" if apart > UNLIKE_SEVERE else "warning",
             message=f"a step took {since:.3g} s in the rounds, and {before:.3g} s at the end of a steady warm-up",
             remedy="stop other work on the machine, and see that the device keeps its clock: one of the two was not "
             "its steady state",

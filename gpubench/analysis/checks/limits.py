@@ -17,9 +17,11 @@ NOISE_LIMIT = 0.05
 DRIFT_LIMIT = 0.02
 
 # A step in the rounds (their median) against one at the end of a steady warm-up, as a factor either way. In 89 launches
-# of `results/examples/`, on two cores that others share, it was 0.74 to 1.33; a GPU that heat holds to its base clock
-# comes to 1.7.
-UNLIKE_WARM_UP = 1.8
+# of `results/examples/`, on two cores that others share, it was 0.74 to 1.33, and 0.64 to 1.39 while others took up to
+# half of the cores' time. A GPU that heat holds to its base clock comes to 1.7, a core that is shared with one other
+# process in one of the two to 2: no more than that has an innocent cause.
+UNLIKE_WARNING = 1.8
+UNLIKE_SEVERE = 3.0
 
 # Time of a share's cores that went to other processes, or to other guests of the same host. A step that waits for
 # such a core takes up to 1/(1 - load) as long: 5 % of load can hide as much as NOISE_LIMIT, a quarter makes the number
