@@ -126,6 +126,18 @@ def test_no_number_can_be_changed_unseen_where_another_is_taken_away(launch, fac
     assert found == []
 
 
+@pytest.mark.parametrize(("kind", "field", "factors"), [
+    ("cpu", "RoundTelemetry.utilization_percent", (0.2, 0.5)),  # its rank took more than that
+    ("cpu", "RoundTelemetry.memory_used_bytes", (0, 2)),
+    ("gpu", "RoundTelemetry.sm_clock_mhz", (0, 2, 100)),
+    ("gpu", "RoundTelemetry.utilization_percent", (0, 1.05, 2)),
+])  # fmt: skip
+def test_a_sensor_is_held_to_what_can_be(kind, field, factors):
+    launch = Launch(honest_launch(kind, 2))
+    for factor, where in itertools.product(factors, (FIRST, EVERYWHERE)):
+        assert launch.changed({field: factor}, where) is None, (factor, where)
+
+
 ENERGIES = ("energy_joules", "energy_integrated_joules", "energy_error_joules", "energy_source", "power_average_watts")
 
 

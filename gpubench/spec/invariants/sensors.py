@@ -64,25 +64,22 @@ def worked(record: RunRecord) -> str | None:
     """Of CPU shares; where one process drives all, of them together. A rank that left its cores is another's doubt."""
     if record.case.device_kind != "cpu":
         return None
-    sampled = {
-        device.id: {e.index: e.utilization_percent for e in device.rounds} for device in record.telemetry.devices
-    }
-    cores = [len(device.cores) for device in record.devices]
-    for one in record.rounds:
-        percents = [sampled.get(device.id, {}).get(one.index) for device in record.devices]
-        busy = [percent * of / 100 for percent, of in zip(percents, cores, strict=True) if percent is not None]
-        if len(busy) < len(cores):
-            continue
-        shares = list(zip(busy, cores, strict=True))
+    sampled = {device.id: device.rounds for device in record.telemetry.devices}
+    shares = [(len(device.cores), sampled.get(device.id, ())) for device in record.devices]
+    for number, one in enumerate(record.rounds):
+        busy = []
+        for cores, rounds in shares:
+            percent = rounds[number].utilization_percent if number < len(rounds) else None
+            if percent is None:
+                return None
+            busy.append((percent / 100 * cores, cores))
         if len(one.rank_cpu_seconds) == 1:
-            shares = [(sum(busy), sum(cores))]
+            busy = [(sum(seen for seen, _ in busy), sum(cores for _, cores in busy))]
         lasted = (one.end_ns - one.start_ns) / 1e9
-        for (seen, of), seconds in zip(shares, one.rank_cpu_seconds, strict=False):
-            slack = CPU_ROUNDING_PERCENT / 100 * of
-            if (seen + slack) * lasted < seconds <= (of + slack) * lasted:
-                return (
-                    f"cores were busy for {seen * lasted:.3g} s in round {one.index}, and a rank took {seconds:.3g} s"
-                )
+        for (seen, cores), seconds in zip(busy, one.rank_cpu_seconds, strict=False):
+            slack = CPU_ROUNDING_PERCENT / 100 * cores
+            if (seen + slack) * lasted < seconds <= (cores + slack) * lasted:
+                return f"cores were busy for {seen * lasted:.3g} s in round {one.index}, a rank for {seconds:.3g} s"
     return None
 
 
