@@ -11,6 +11,7 @@ from gpubench.analysis.checks import doubts
 from gpubench.files import store
 from gpubench.harness import runner
 from gpubench.spec.record import DeviceTelemetry, RoundTelemetry, RunRecord, Telemetry, to_json
+from tests.builders import make_case, make_record
 from tests.harness.test_contradictions import changed_at, gpus, measured
 
 LAST = 2
@@ -142,3 +143,12 @@ def test_nothing_that_is_left_out_takes_a_doubt_about_a_gpu_away(metric):
     assert before & {"device_joined", "device_errors"}
     for place, empty in left_out(record.telemetry.devices[0].rounds[LAST]):
         assert_still_doubted(record, ("telemetry", "devices", 0, "rounds", LAST, *place), empty)
+
+
+@pytest.mark.parametrize("doubt", ["no_steady_state", "world_size", "wrong_devices", "parameters"])
+def test_what_every_version_has_written_takes_no_doubt_away_from_an_older_record(doubt):
+    record = SPOILT[doubt](make_record(make_case("ddp", 2)))
+    assert doubt in names(record)
+    for place in (("warmup",), ("observed", "world_size"), ("observed", "parameters")):
+        assert_still_doubted(record, place, None)
+    assert_still_doubted(record, ("observed", "device_ids"), [])

@@ -8,6 +8,13 @@ from gpubench.spec.record import RunRecord
 
 Has = Callable[[RunRecord], bool]
 
+# What every version has written, all of it or, of a launch that nothing was heard of, nothing.
+FIRST: dict[str, Has] = {
+    "a warm-up": lambda record: record.warmup is not None,
+    "its devices as the framework saw them": lambda record: bool(record.observed.device_ids),
+    "how many they were": lambda record: record.observed.world_size is not None,
+    "its parameters": lambda record: record.observed.parameters is not None,
+}
 # What the first versions did not write. A record that has two of these is of a version that writes all of `ALWAYS`.
 LATER: dict[str, Has] = {
     "the spans of its ranks": lambda record: all(each.rank_spans_ns is not None for each in record.rounds),
@@ -22,20 +29,20 @@ LATER: dict[str, Has] = {
     "whether the machine stood still": lambda record: record.host.stood_still_seconds is not None,
     "the variables that were kept away": lambda record: record.environment_kept_away is not None,
 }
-ALWAYS: dict[str, Has] = LATER | {
-    "rounds": lambda record: bool(record.rounds),
-    "a warm-up": lambda record: record.warmup is not None,
-    "the times of its warm-up's steps": lambda record: record.warmup is None or bool(record.warmup.step_seconds),
-    "variables": lambda record: bool(record.environment),
-    "its devices as the framework saw them": lambda record: bool(record.observed.device_ids),
-    "how many they were": lambda record: record.observed.world_size is not None,
-    "its parameters": lambda record: record.observed.parameters is not None,
-    "the FLOPs of a step": lambda record: record.observed.flops_per_step is not None,
-    "whether its loss was finite": lambda record: record.observed.loss_finite is not None,
-    "its first loss": lambda record: record.observed.loss_first is not None or record.observed.loss_finite is False,
-    "digests of its replicas": lambda record: bool(record.observed.replica_digests),
-    "what the machine swapped": lambda record: None not in (record.host.swap_in_bytes, record.host.swap_out_bytes),
-}
+ALWAYS: dict[str, Has] = (
+    FIRST
+    | LATER
+    | {
+        "rounds": lambda record: bool(record.rounds),
+        "the times of its warm-up's steps": lambda record: record.warmup is None or bool(record.warmup.step_seconds),
+        "variables": lambda record: bool(record.environment),
+        "the FLOPs of a step": lambda record: record.observed.flops_per_step is not None,
+        "whether its loss was finite": lambda record: record.observed.loss_finite is not None,
+        "its first loss": lambda record: record.observed.loss_first is not None or record.observed.loss_finite is False,
+        "digests of its replicas": lambda record: bool(record.observed.replica_digests),
+        "what the machine swapped": lambda record: None not in (record.host.swap_in_bytes, record.host.swap_out_bytes),
+    }
+)
 
 
 def is_current(record: RunRecord) -> bool:
@@ -44,9 +51,10 @@ def is_current(record: RunRecord) -> bool:
 
 
 def launch(record: RunRecord) -> str | None:
-    if not is_current(record):
+    wanted = ALWAYS if is_current(record) else FIRST
+    lacking = [what for what, has in wanted.items() if not has(record)]
+    if wanted is FIRST and len(lacking) == len(FIRST):
         return None
-    lacking = [what for what, has in ALWAYS.items() if not has(record)]
     return f"it lacks {', '.join(lacking)}" if lacking else None
 
 
