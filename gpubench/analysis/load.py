@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
+from gpubench.spec.invariants import sensors
 from gpubench.spec.record import DeviceTelemetry, Round, RoundTelemetry, RunRecord
 
 
@@ -33,9 +34,8 @@ def round_loads(record: RunRecord) -> list[RoundLoad]:
     devices = [_Sampled(sampled.get(device.id)) for device in record.devices]
     n_cores = [len(device.cores) or record.case.cores_per_device for device in record.devices]
     loads = []
-    for one in record.rounds:
+    for one, percents in zip(record.rounds, sensors.busy_percents(record), strict=True):
         seconds = (one.end_ns - one.start_ns) / 1e9
-        percents = [device.utilization_percent(one.index) for device in devices]
         foreign = _foreign(percents, n_cores, seconds, one.rank_cpu_seconds)
         loads.append(RoundLoad(one.index, seconds, foreign, _stolen(one, devices)))
     return loads
@@ -60,10 +60,6 @@ class _Sampled:
         rounds = device.rounds if device else []
         self.rounds: dict[int, RoundTelemetry] = {each.index: each for each in reversed(rounds)}  # of two, the first
         self._steal: tuple[list[int], list[float | None]] | None = None
-
-    def utilization_percent(self, index: int) -> float | None:
-        found = self.rounds.get(index)
-        return found.utilization_percent if found else None
 
     def steal_percent(self, one: Round) -> float | None:
         """The round's own figure, or the mean of the readings that lie in it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gpubench.spec.asked import once_for_a_record
 from gpubench.spec.record import RunRecord
 
 Has = Callable[[RunRecord], bool]
@@ -45,6 +46,7 @@ ALWAYS: dict[str, Has] = (
 )
 
 
+@once_for_a_record
 def is_current(record: RunRecord) -> bool:
     """Whether it was written by a version that writes all of `ALWAYS`."""
     return sum(has(record) for has in LATER.values()) >= 2

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
+from gpubench.spec.asked import once_for_a_record
 from gpubench.spec.record import METRICS, DeviceTelemetry, RoundTelemetry, RunRecord
 
 # Of a CPU share's busy time: the kernel counts by ticks, of which a short round has few, and may count back a little.
@@ -30,6 +33,7 @@ OF_SAMPLES = (
 )
 POWER = "power_watts"
 OF_ROUND = (*METRICS, "steal_percent", "processes", "ecc_uncorrected")
+_of_round = attrgetter(*OF_ROUND)
 
 
 def devices(record: RunRecord) -> str | None:
@@ -83,6 +87,21 @@ def worked(record: RunRecord) -> str | None:
     return None
 
 
+@once_for_a_record
+def busy_percents(record: RunRecord) -> list[list[float | None]]:
+    """For each round, how busy each device of the launch was; None is not known."""
+    sampled = {device.id: device for device in record.telemetry.devices}
+    columns = [_percents(record, sampled.get(device.id)) for device in record.devices]
+    return list(map(list, zip(*columns, strict=True))) if columns else [[] for _ in record.rounds]
+
+
+def _percents(record: RunRecord, device: DeviceTelemetry | None) -> list[float | None]:
+    """For each round; of two for one round, the first."""
+    rounds = device.rounds if device else []
+    percents = {each.index: each.utilization_percent for each in reversed(rounds)}
+    return [percents.get(each.index) for each in record.rounds]
+
+
 def memory(record: RunRecord) -> str | None:
     if record.case.device_kind == "cpu":
         most = dict.fromkeys((device.id for device in record.devices), record.machine.memory_bytes)
@@ -105,15 +124,15 @@ def memory(record: RunRecord) -> str | None:
 def known(record: RunRecord) -> str | None:
     """Older records have no word of what their devices never had."""
     for device in record.telemetry.devices:
-        for metric in OF_ROUND:
-            figures = [getattr(each, metric) for each in device.rounds]
-            if None not in figures or figures.count(None) == len(figures) or metric in device.unavailable:
+        for metric, figures in zip(OF_ROUND, zip(*map(_of_round, device.rounds), strict=True), strict=False):
+            lacking = figures.count(None)
+            if not lacking or lacking == len(figures) or metric in device.unavailable:
                 continue
             for figure, each in zip(figures, device.rounds, strict=True):
                 if figure is None and metric not in each.unavailable:
                     return f"{metric} of {device.id} has neither a figure nor a reason in round {each.index}"
         counted = {cause for each in device.rounds for cause in each.throttle_ns}
-        for each in device.rounds:
+        for each in device.rounds if counted else ():
             for cause in counted - each.throttle_ns.keys():
                 if f"throttle_{cause}_ns" not in each.unavailable:
                     return f"throttling of {device.id} ({cause}) has neither a time nor a reason in round {each.index}"
@@ -194,6 +213,7 @@ def throttled(record: RunRecord) -> str | None:
     return None
 
 
+@once_for_a_record
 def _rounds(record: RunRecord) -> list[tuple[DeviceTelemetry, RoundTelemetry]]:
     return [(device, each) for device in record.telemetry.devices for each in device.rounds]
 
