@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
 
 import numpy as np
@@ -48,7 +49,7 @@ class Launch:
     samples: tuple[int, ...]
     seconds: tuple[float, ...]
 
-    @property
+    @cached_property
     def samples_per_second(self) -> float:
         """Total work over total time, the harmonic mean of the rounds' rates (Hoefler & Belli 2015, rule 3)."""
         return sum(self.samples) / sum(self.seconds)

@@ -58,13 +58,16 @@ def problems(records: Sequence[Launched]) -> dict[str, str]:
         _alike(launches, _number, "two launches of one session have one number", found)
     every = [record for launches in sessions.values() for record in launches]
     _pairs(every, found)
-    for key in (_begin, lasted):
+    by_machine = {id(record.machine): record for record in every}  # records that were reduced share them
+    kinds = {key: hardware(record) for key, record in by_machine.items()}
+    for key in (lambda record: _begin(record, kinds[id(record.machine)]), lasted):
         _alike(every, key, "one launch is there twice", found)
     return found
 
 
 def _machines(launches: Sequence[Launched], found: dict[str, str]) -> None:
-    kinds = {hardware(record): record.machine for record in launches}
+    by_machine = {id(record.machine): record for record in launches}
+    kinds = {hardware(record): record.machine for record in by_machine.values()}
     if len(kinds) > 1:
         one, other = list(kinds)[:2]
         told = "; ".join(f"{name} {a} and {b}" for name, a, b in zip(_FACTS, one, other, strict=False) if a != b)
@@ -98,9 +101,9 @@ def _number(record: Launched) -> Any:
     return record.case, record.machine.name, tuple(device.id for device in record.devices), record.launch, pair
 
 
-def _begin(record: Launched) -> Any:
+def _begin(record: Launched, kind: tuple[Any, ...]) -> Any:
     """When its first round began and ended, which no two do at the same time on one clock."""
-    return (record.case, record.windows_ns[0], hardware(record)) if record.windows_ns else None
+    return (record.case, record.windows_ns[0], kind) if record.windows_ns else None
 
 
 CLOCK_NS = 1000  # a clock whose times are all of whole microseconds is too coarse for times to differ by chance
