@@ -89,18 +89,28 @@ def _foreign(
     percents: Sequence[float | None], n_cores: Sequence[int], seconds: float, ours: Sequence[float]
 ) -> float | None:
     """Of one round, from how busy each device was, its cores, and the CPU seconds of each rank."""
-    known = [percent for percent in percents if percent is not None]
-    if seconds <= 0 or not known or len(known) < len(percents) or not all(n_cores):
+    if seconds <= 0 or not percents or not all(n_cores):
         return None
-    busy = [percent / 100 * cores * seconds for percent, cores in zip(known, n_cores, strict=True)]
+    busy = []
+    for percent, cores in zip(percents, n_cores, strict=True):
+        if percent is None:
+            return None
+        busy.append(percent / 100 * cores * seconds)
     if len(ours) == len(busy):
-        return max([0.0, *[(b - o) / (c * seconds) for b, o, c in zip(busy, ours, n_cores, strict=True)]])
+        worst = 0.0
+        for seen, own, cores in zip(busy, ours, n_cores, strict=True):
+            worst = max(worst, (seen - own) / (cores * seconds))
+        return worst
     if len(ours) == 1:
         return max(0.0, (sum(busy) - ours[0]) / (sum(n_cores) * seconds))
     return None
 
 
 def _stolen(one: Round, devices: Sequence[_Sampled]) -> float | None:
-    percents = [device.steal_percent(one) for device in devices]
-    known = [percent for percent in percents if percent is not None]
-    return max(known) / 100 if known and len(known) == len(devices) else None
+    highest: float | None = None
+    for device in devices:
+        percent = device.steal_percent(one)
+        if percent is None:
+            return None
+        highest = percent if highest is None or percent > highest else highest
+    return None if highest is None else highest / 100

@@ -6,11 +6,12 @@ from array import array
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from operator import attrgetter
 from statistics import fmean, median
 
 from gpubench.spec.record import RoundTelemetry, RunRecord
 
+_figures = attrgetter("utilization_percent", "power_watts", "energy_joules", "memory_used_bytes")
 Rounds = Sequence[Sequence[RoundTelemetry]]  # for each round of a record, one for each device of the case
 
 
@@ -60,18 +61,32 @@ def used_by(record: RunRecord, contradicts: bool) -> Used:
     clock_mhz = array("d", [clock for clock in clocks if clock is not None])
     if contradicts:
         return Used(array("d"), array("d"), clock_mhz, None, None, None, None)
-    rounds = _by_round(record)
-    is_gpu = record.case.device_kind == "gpu"
+    percents, watts, joules = array("d"), array("d"), []
+    memory: list[int] = []
     n_devices = record.case.n_devices
-    memory = [max(of_all) for of_all in _known(n_devices, rounds, "memory_used_bytes")] if is_gpu else []
+    for of_round in _by_round(record):
+        if len(of_round) != n_devices:
+            continue
+        busy, power, energy, used = zip(*map(_figures, of_round), strict=True)
+        if None not in busy:
+            percents.extend(busy)
+        # 0 W and 0 J, as records of earlier versions may have, are none: no device trains on no energy.
+        if all(power):
+            watts.append(sum(power))
+        if all(energy):
+            joules.append(sum(energy))
+        if record.case.device_kind == "gpu" and None not in used:
+            memory.append(max(used))
+    samples = sum([each.samples for each in record.rounds])
+    is_known = len(joules) == len(record.rounds)  # of the whole launch
     return Used(
-        utilization_percent=array("d", chain(*_known(n_devices, rounds, "utilization_percent"))),
-        power_watts=array("d", map(sum, _known(n_devices, rounds, "power_watts", 0.0))),
+        utilization_percent=percents,
+        power_watts=watts,
         sm_clock_mhz=clock_mhz,
-        memory_used_bytes=int(max(memory)) if memory else None,
+        memory_used_bytes=max(memory) if memory else None,
         peak_memory_bytes=record.observed.peak_memory_bytes,
         peak_memory_of=record.observed.peak_memory_of,
-        joules_per_sample=_joules_per_sample(record, rounds),
+        joules_per_sample=sum(joules) / samples if is_known and samples else None,
     )
 
 
@@ -103,15 +118,6 @@ def _memory(launches: Sequence[Used]) -> tuple[int | None, str | None]:
     return highest.peak_memory_bytes, highest.peak_memory_of or "process"
 
 
-def _joules_per_sample(record: RunRecord, rounds: Rounds) -> float | None:
-    """Energy of all devices over the timed rounds, over the samples of these rounds; None if any part is unknown."""
-    energies = [sum(of_all) for of_all in _known(record.case.n_devices, rounds, "energy_joules", 0.0)]
-    if not energies or len(energies) != len(record.rounds):
-        return None
-    samples = sum([each.samples for each in record.rounds])
-    return sum(energies) / samples if samples else None
-
-
 def _by_round(record: RunRecord) -> Rounds:
     """The telemetry of each round; nothing where it is not of all devices of the case."""
     devices = record.telemetry.devices
@@ -125,19 +131,3 @@ def _by_round(record: RunRecord) -> Rounds:
         for each in device.rounds:
             found[each.index].append(each)
     return [found[index] for index in indices]
-
-
-def _known(n_devices: int, rounds: Rounds, name: str, none: float | None = None) -> list[list[float]]:
-    """By round, the values of all devices of the case; without the rounds in which one of them has none.
-
-    0 W and 0 J, as records of earlier versions may have, are none: no device trains on no energy.
-    """
-    if all([getattr(each, name) is None for of_round in rounds for each in of_round]):
-        return []
-    found = []
-    for of_round in rounds:
-        values = [getattr(each, name) for each in of_round]
-        known = [value for value in values if value is not None and value != none]
-        if len(known) == n_devices:
-            found.append(known)
-    return found

@@ -84,7 +84,9 @@ class Reader:
         try:
             record = _sharing.decode(line)
             for name in SHARED:
-                setattr(record, name, self._part(name, bytes(getattr(record, name))))
+                key = name, bytes(getattr(record, name))
+                made = self._parts.get(key)
+                setattr(record, name, self._made(key) if made is None else made)
             see_that_it_fits_together(record)
             if 1 <= record.schema <= SCHEMA:
                 return record
@@ -99,10 +101,8 @@ class Reader:
             known = self._identities[id(machine)] = machine, identity(machine)
         return known[1]
 
-    def _part(self, name: str, content: bytes) -> Any:
-        key = name, content
-        if key in self._parts:
-            return self._parts[key]
+    def _made(self, key: tuple[str, bytes]) -> Any:
+        name, content = key
         limited, real = _of_part[name]
         limited.decode(content)
         made = real.decode(content)
