@@ -10,7 +10,7 @@ import json
 import random
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,12 @@ from typing import Any
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = (ROOT / "results" / "examples" / "first.jsonl", ROOT / "tests" / "golden" / "schema-1.jsonl")
 FIRST_NIGHT = datetime.fromisoformat("2026-01-01T01:00:00+00:00")
+# Journals of one launch of each, or of many launches of one: how many, and what differs.
+ODD: dict[str, tuple[int, Callable[[dict[str, Any], int], None]]] = {
+    "20,000 launches of one case": (20_000, lambda record, number: None),
+    "5,000 workloads": (5_000, lambda record, number: record["case"].update(workload=f"model-{number}")),
+    "3,000 machines": (3_000, lambda record, number: record["machine"].update(name=f"box-{number}")),
+}
 LEAST_BYTES = 3000  # of a golden record: the smaller ones are launches that were skipped
 
 
@@ -26,6 +32,22 @@ def write(path: Path, n_records: int, n_machines: int = 3, seed: int = 0, slower
     with open(path, "w", encoding="utf-8") as file:
         for record in records(n_records, n_machines, seed, slower):
             file.write(json.dumps(record, separators=(",", ":")) + "\n")
+
+
+def write_odd(path: Path, odd: tuple[int, Callable[[dict[str, Any], int], None]]) -> int:
+    """A journal as one of `ODD` says, of small records; gives how many."""
+    n_records, change = odd
+    picked = random.Random(0)
+    line = next(line for line in SOURCES[0].read_bytes().splitlines() if len(line) > LEAST_BYTES)
+    with open(path, "w", encoding="utf-8") as file:
+        for number in range(n_records):
+            record = json.loads(line)
+            record["record_id"], record["run_id"], record["launch"] = _hex(picked), f"run-{number}", number
+            record["started_at"] = (FIRST_NIGHT + timedelta(minutes=number)).isoformat()
+            _slow_down(record, picked.gauss(1.0, 0.02), picked)
+            change(record, number)
+            file.write(json.dumps(record, separators=(",", ":")) + "\n")
+    return n_records
 
 
 def records(n_records: int, n_machines: int, seed: int, slower: float = 1.0) -> Iterator[dict[str, Any]]:
