@@ -150,3 +150,16 @@ def test_the_worker_runs_on_the_standard_library_alone(tmp_path):
     words = ["run", "--frameworks", "fake", "--launches", "1", "--results", str(tmp_path), "--python", f"fake={bare}"]
     done = subprocess.run([sys.executable, "-m", "gpubench.cli", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_comparison_that_draws_nothing_loads_nothing_to_draw_with():
+    examples = PACKAGE.parent / "results" / "examples"
+    words = ["compare", *(str(examples / name) for name in ("two-cores.jsonl", "two-cores-bf16.jsonl"))]
+    program = f"""
+import atexit, sys
+from gpubench.cli.commands import main
+atexit.register(lambda: print("loaded:", *sorted({{"matplotlib", "rich"}} & {{*sys.modules}})))
+main({words}, standalone_mode=False)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded: rich"

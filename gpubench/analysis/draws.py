@@ -20,6 +20,7 @@ from gpubench.analysis.scaling import CaseSummary
 from gpubench.analysis.stats import BOOTSTRAP_LAUNCHES, CONFIDENCE, FEWEST_LAUNCHES, Floats, Interval, Launch
 
 DRAWS = 4000
+MOST_PICKED = 8_000_000  # launches at once, of which each takes some 30 bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +114,15 @@ def _t_on_logs(values: Floats, random: np.random.Generator, stretch: float = 1.0
 
 
 def _bootstrap(values: Floats, random: np.random.Generator) -> Floats:
-    picked = random.integers(values.shape[1], size=(values.shape[1], DRAWS))
-    medians: Floats = np.median(values[:, picked], axis=1)
-    return medians
+    """Drawn in parts where all together would fill the memory."""
+    k = values.shape[1]
+    part = max(1, min(DRAWS, MOST_PICKED // k))
+    medians = []
+    for begun in range(0, DRAWS, part):
+        picked = random.integers(k, size=(k, min(part, DRAWS - begun)))
+        medians.append(np.median(values[:, picked], axis=1))
+    drawn: Floats = np.concatenate(medians, axis=1)
+    return drawn
 
 
 def _seed(launches: Sequence[Launch]) -> int:

@@ -18,8 +18,8 @@ from gpubench.files import reading, reducing
 from gpubench.files.reading import Read
 from gpubench.files.reducing import ReducedRun
 from gpubench.files.untrusted import inert
-from gpubench.report.compare_html import Source
 from gpubench.report.compare_tables import as_dict
+from gpubench.report.compare_words import Source
 from gpubench.spec.errors import UsageError
 
 WORDS: dict[Kind, str] = {"slower": "slower", "not_slower": "not slower", "not_resolved": "not resolved"}

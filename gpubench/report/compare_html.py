@@ -5,7 +5,6 @@ caveats; and in the appendix every input and formula. It loads nothing, runs no 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -14,16 +13,8 @@ from gpubench.analysis.mix import HOURS_PER_MONTH
 from gpubench.analysis.reduced import Reduced
 from gpubench.analysis.study import BreakEven, Study
 from gpubench.report import compare_caveats, compare_plots, compare_summary, compare_tables, compare_words, page, plots
+from gpubench.report.compare_words import Source
 from gpubench.report.words import clean, figure, title
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a side's figures come from: what it was named by, and what is in it."""
-
-    name: str
-    files: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
 
 
 def write_html(study: Study, sources: Mapping[str, Source], output: Path) -> None:

@@ -29,6 +29,15 @@ FORMULAS = (*cost.FORMULAS, *mix.FORMULAS)
 MANY = 10  # comparisons, from which on one wrong interval among them is to be expected
 
 
+@dataclass(frozen=True)
+class Source:
+    """Where a side's figures come from: what it was named by, and what is in it."""
+
+    name: str
+    files: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
 def with_interval(value: float | None, interval: Interval | None, digits: int = 3) -> str:
     """'1.23 [1.20, 1.26]', to significant digits, as these figures have all sizes."""
     if value is None or interval is None:

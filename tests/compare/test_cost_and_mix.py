@@ -319,3 +319,14 @@ def test_the_totals_turn_round_with_the_machines():
     assert one.ratio.interval.low * two.ratio.interval.high == pytest.approx(1)
     assert {one.kind, two.kind} in ({"faster", "slower"}, {"not_resolved"}, {"equal"})
     assert {t.side.name: t.rented.value for t in there.totals} == {t.side.name: t.rented.value for t in back.totals}
+
+
+def test_launches_that_are_too_many_to_be_drawn_at_once_are_drawn_in_parts(monkeypatch):
+    case = summary(rates=[100.0 + i % 7 for i in range(40)])
+    whole = draws.throughput(case)
+    monkeypatch.setattr(draws, "MOST_PICKED", 40 * 1000 + 1)
+    parts = draws.throughput(case)
+    assert parts.draws.shape == whole.draws.shape
+    assert len(set(parts.draws)) > 3
+    assert parts.interval.low == pytest.approx(whole.interval.low, rel=0.02)
+    assert parts.interval.high == pytest.approx(whole.interval.high, rel=0.02)
