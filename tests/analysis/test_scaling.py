@@ -239,7 +239,7 @@ def test_power_is_unknown_where_a_device_was_not_sampled():
 
 
 def test_a_utilisation_of_zero_is_kept_as_a_measurement():
-    [summary] = summarize([make_record(utilization_percent=0.0)])
+    [summary] = summarize([make_record(make_case(device_kind="gpu"), utilization_percent=0.0)])
     assert summary.usage.utilization_percent == 0
     [summary] = summarize([make_record(utilization_percent=None)])
     assert summary.usage.utilization_percent is None
