@@ -118,7 +118,8 @@ def render(runs: Sequence[Run], summaries: Sequence[CaseSummary] | None = None) 
     summaries = summarize_runs(runs) if summaries is None else summaries
     script, style = page.asset("script.js"), page.asset("style.css")
     parts = by_machine(summaries)
-    figures = _plots(summaries, {id(one): title(part, summaries) for part in parts for one in part})
+    titles = [title(part, summaries) for part in parts]
+    figures = _plots(summaries, {id(one): told for part, told in zip(parts, titles, strict=True) for one in part})
     traces = _traces(summaries)
     return (
         page.environment()
@@ -133,7 +134,7 @@ def render(runs: Sequence[Run], summaries: Sequence[CaseSummary] | None = None) 
             undrawn=len(plots.figures_of(summaries)) - len(figures),
             measured=_measured,
             script=script,
-            sections=[_section(part, title(part, summaries), figures, traces) for part in parts],
+            sections=[_section(*each, figures, traces) for each in zip(parts, titles, strict=True)],
             settings=_settings([record for summary in summaries for record in summary.records]),
             style=style,
             version=__version__,

@@ -45,7 +45,7 @@ SUFFIXES = ("png", "svg", "pdf")
 STACKED_BELOW = 6.0  # inches; in a narrower figure one panel stands above the other
 SMALL_BELOW = 9.0  # inches; a narrower figure is printed at its size, in a paper's small type
 MOST_TICKS = 9
-MOST_FIGURES = 24  # of one report: each takes half a second, as picture, vectors and part of the page
+MOST_FIGURES = 16  # of one report: each takes half a second, as picture, vectors and part of the page
 
 
 @dataclass(frozen=True)

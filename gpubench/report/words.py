@@ -23,6 +23,8 @@ def known(value: T) -> T | None:
 
 def clean(text: str) -> str:
     """One line without control characters: no escape sequence, no text that runs right to left by force."""
+    if text.isprintable():
+        return text
     return "".join("\ufffd" if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") else char for char in text)
 
 
