@@ -28,6 +28,13 @@ def test_utilisation_tells_about_the_time_since_the_sample_before():
     assert got.utilization_percent == pytest.approx((0.5 * 50 + 1 * 100 + 0.5 * 20) / 2)
 
 
+def test_no_device_that_trains_uses_no_memory():
+    got = attributed({"memory_used_bytes": [0, 0, 0, 0, 0]}, 1.5, 3.5)
+    assert got.memory_used_bytes is None
+    assert got.unavailable["memory_used_bytes"].startswith("it read 0")
+    assert attributed({"memory_used_bytes": [0, 0, 0, 7, 0]}, 1.5, 3.5).memory_used_bytes == 7
+
+
 def test_unevenly_spaced_samples_weigh_by_their_time():
     # 1 s at 10 and 3 s at 90: (10 + 270) / 4
     points = [(0, 0.0), (1 * SECOND, 10.0), (4 * SECOND, 90.0)]
