@@ -5,6 +5,9 @@ What is not kept is read again from the journal when it is asked for.
 
 from __future__ import annotations
 
+import contextlib
+import gc
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -69,6 +72,18 @@ class _Line:
             ) from error
 
 
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without Python's collector, which would look again and again for cycles among records that have none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def load(path: Path) -> ReducedRun:
     """As `store.load`, with records reduced."""
     reader = Reader()
@@ -86,7 +101,8 @@ def load(path: Path) -> ReducedRun:
         by_beginning[line[:_BEGINNING]] = here, made
         found.append(made)
 
-    warnings, skipped = read_lines(path, take)
+    with _uncollected():
+        warnings, skipped = read_lines(path, take)
     see_that_there_is_one(path, found, warnings)
     records, again = counted_once(path, found)
     if lacking := losses(records, skipped):

@@ -170,9 +170,9 @@ def _shares_not_used(record: RunRecord, busy: float) -> Check:
 def by_rank(record: RunRecord, name: str) -> list[float]:
     """Seconds of each rank, added up over the rounds; empty where rounds disagree on how many ranks there are."""
     rounds: list[list[float]] = [getattr(each, name) for each in record.rounds]
-    if not rounds or len({len(each) for each in rounds}) != 1:
+    if len(set(map(len, rounds))) != 1:
         return []
-    return [sum(column) for column in zip(*rounds, strict=True)]
+    return list(map(sum, zip(*rounds, strict=True)))
 
 
 def _differ(found: set[str], asked: set[str]) -> bool:
