@@ -64,10 +64,10 @@ def throughput(summary: CaseSummary) -> Estimate:
 
 def energy(summary: CaseSummary) -> Estimate:
     """Joules per sample, of all devices of the case."""
-    return _estimates(summary)[1]
+    return _estimates(summary, of_energy=True)[1]
 
 
-def _estimates(summary: CaseSummary) -> tuple[Estimate, Estimate]:
+def _estimates(summary: CaseSummary, of_energy: bool = False) -> tuple[Estimate, Estimate]:
     """Throughput and energy, drawn together; no draws under the launches that an interval takes.
 
     Under 10 launches a multivariate t on logs, whose interval for the throughput alone is that of
@@ -84,7 +84,7 @@ def _estimates(summary: CaseSummary) -> tuple[Estimate, Estimate]:
     energy = Estimate(summary.joules_per_sample or None)
     energy = energy if energy.value else replace(energy, reason="energy was not measured")
     k = len(launches)
-    if k < FEWEST_LAUNCHES:
+    if k < FEWEST_LAUNCHES or (of_energy and not joules):  # then there is nothing to draw
         return Estimate(rate), energy
     columns = [[launch.samples_per_second for launch in launches]] + ([joules] if joules else [])
     values = np.array(columns, dtype=float)  # (1 or 2, k)
