@@ -116,6 +116,7 @@ def make_record(
         start_ns = end_ns + SECOND_NS // 2
     workload = WORKLOADS.get(case.workload)
     record = RunRecord(
+        schema=1,  # which asks for less: what a test is about is given in `changes`
         record_id="",
         run_id=run_id,
         started_at=f"2026-01-01T00:{launch:02d}:00+00:00",

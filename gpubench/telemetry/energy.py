@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from gpubench.spec.record import ENERGY_DISAGREEMENT
+from gpubench.spec.record import energies_disagree
 from gpubench.telemetry.means import Point, growth
 
 STUCK_SECONDS = 1.0  # no counter takes that long for a step, so that one without a step stands still
@@ -41,12 +41,13 @@ def energy_of(
     if grown is None or problem:
         source = None if integrated is None else "integrated power"
         return Energy(joules=integrated, source=source, integrated_joules=integrated, problem=problem)
-    if integrated is not None and abs(grown - integrated) > ENERGY_DISAGREEMENT * max(grown, integrated):
+    error = _error_joules(counter, powers, start_ns, end_ns)
+    if integrated is not None and energies_disagree(grown, integrated, error):
         problem = f"the counter says {grown:.0f} J and the power over time {integrated:.0f} J"
     return Energy(
         joules=grown,
         source="counter",
-        error_joules=_error_joules(counter, powers, start_ns, end_ns),
+        error_joules=error,
         integrated_joules=integrated,
         problem=problem,
     )

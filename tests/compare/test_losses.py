@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from gpubench.cli.commands import main
 from gpubench.files import bundle, reducing, store
-from gpubench.spec.record import Outcome, RunRecord, Schedule, to_json
+from gpubench.spec.record import SCHEMA, Outcome, RunRecord, Schedule, to_json
 from tests.builders import make_case, make_lost, make_record
 
 RATES = [100.0, 100.2, 99.8, 100.1, 99.9]
@@ -55,7 +55,7 @@ LOSSES = {
     "the last line is cut off": lambda lines: [*lines[:-1], lines[-1][:300]],
     "a number out of range": spoilt(4, lambda body: body.update(launch=-1)),
     "a control round that is none": spoilt(4, lambda body: body["telemetry"].update(control={"index": -1})),
-    "a newer schema": spoilt(4, lambda body: body.update(schema=2)),
+    "a newer schema": spoilt(4, lambda body: body.update(schema=SCHEMA + 1)),
     "a line was deleted": lambda lines: [*lines[:3], *lines[4:]],
     "the last launch of a case was deleted": lambda lines: lines[:-1],
     "one case was deleted": lambda lines: lines[::2],

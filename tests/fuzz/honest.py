@@ -8,6 +8,7 @@ from dataclasses import replace
 from gpubench.spec.case import Device, DeviceKind
 from gpubench.spec.record import (
     METRICS,
+    SCHEMA,
     DeviceTelemetry,
     GpuFacts,
     GpuSystem,
@@ -101,6 +102,7 @@ def honest_launch(kind: DeviceKind, n_devices: int, launch: int = 0, rounds: int
     )
     return replace(
         record,
+        schema=SCHEMA,
         observed=observed,
         warmup=warm_up,
         rounds=timed,

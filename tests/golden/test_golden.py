@@ -1,7 +1,8 @@
 """A file that this version has written is read for ever, and its figures never change.
 
-One golden file for each schema. Its CPU records are of the fake framework, its GPU records are made by hand and of
-"Test GPU"s. A golden file is never written again: where a test here fails, the reader has changed.
+One golden file for each schema. Its CPU records are of the fake framework. Its GPU records, of "Test GPU"s, are made by
+hand in schema 1, and of the fake framework on the fake driver in schema 2. A golden file is never written
+again: where a test here fails, the reader has changed.
 """
 
 import json

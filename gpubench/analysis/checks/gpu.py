@@ -13,13 +13,13 @@ from gpubench.analysis.checks.limits import (
     THROTTLE_WARNING,
 )
 from gpubench.spec.record import (
-    ENERGY_DISAGREEMENT,
     Check,
     DeviceTelemetry,
     GpuFacts,
     RoundTelemetry,
     RunRecord,
     Severity,
+    energies_disagree,
 )
 
 UNTOUCHED_NS = 1_200_000_000  # a framework takes longer to import; and the driver's mean over 1 s forgets by then
@@ -229,7 +229,7 @@ def _contradiction(each: RoundTelemetry, seconds: float | None) -> str | None:
     if each.energy_source != "counter" or each.energy_joules is None or each.power_watts is None or not seconds:
         return None
     integrated = each.power_watts * seconds
-    if abs(each.energy_joules - integrated) <= ENERGY_DISAGREEMENT * max(each.energy_joules, integrated):
+    if not energies_disagree(each.energy_joules, integrated, each.energy_error_joules):
         return None
     return f"the counter says {each.energy_joules:.0f} J and the power over time {integrated:.0f} J"
 

@@ -26,8 +26,8 @@ class Invariant:
 
 
 OF_LAUNCH = (
-    Invariant("A launch that ended well has all that is written of every launch; only older records lack what was not "
-              "written yet.", complete.launch),
+    Invariant("A launch that ended well has all that is written of every launch; of an older schema, it has nothing "
+              "that is newer.", complete.launch),
     Invariant("The global batch is the devices times the per-device batch.", launch.batch),
     Invariant("There is a device for each that the case names, no two of them share an id or a core, and all are of "
               "the case's kind and size.", launch.devices),

@@ -65,8 +65,11 @@ def busy(record: RunRecord) -> str | None:
 
 
 def worked(record: RunRecord) -> str | None:
-    """Of CPU shares; where one process drives all, of them together. A rank that left its cores is another's doubt."""
-    if record.case.device_kind != "cpu":
+    """Of CPU shares; where one process drives all, of them together. A rank that left its cores is another's doubt.
+
+    The kernel may count time that the hypervisor took as the rank's own. The fake framework has a clock of its own.
+    """
+    if record.case.device_kind != "cpu" or record.case.framework == "fake":
         return None
     sampled = {device.id: device.rounds for device in record.telemetry.devices}
     shares = [(len(device.cores), sampled.get(device.id, ())) for device in record.devices]
@@ -76,7 +79,7 @@ def worked(record: RunRecord) -> str | None:
             percent = rounds[number].utilization_percent if number < len(rounds) else None
             if percent is None:
                 return None
-            busy.append((percent / 100 * cores, cores))
+            busy.append(((percent + (rounds[number].steal_percent or 0.0)) / 100 * cores, cores))
         if len(one.rank_cpu_seconds) == 1:
             busy = [(sum(seen for seen, _ in busy), sum(cores for _, cores in busy))]
         lasted = (one.end_ns - one.start_ns) / 1e9
