@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gpubench.exporting.tables import Exported, exported
 from gpubench.files.store import Run, apart
+from gpubench.files.writing import write_whole
 from gpubench.spec.errors import UsageError
 
 FORMATS = ("csv", "parquet", "markdown", "latex", "pytest-benchmark", "prometheus")
@@ -52,7 +53,7 @@ def write(loaded: Loaded, form: str, folder: Path, columns: Sequence[str] = ()) 
         for part in parts:
             for name, content in _contents(part, form).items():
                 path = folder / name
-                path.write_bytes(content)
+                write_whole(path, content)
                 written.append(path)
     except OSError as error:
         raise UsageError(f"Cannot write to {folder}: {error.strerror}.") from error

@@ -135,7 +135,7 @@ def unpack(path: Path, folder: Path) -> list[Path]:
     try:
         for target, content in targets.items():
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
+            write_whole(target, content)
     except OSError as error:
         raise UsageError(f"Cannot write to {folder}: {error.strerror}.") from error
     return list(targets)

@@ -17,6 +17,7 @@ from gpubench.files.decoding import Decoder
 from gpubench.files.decoding import TooMuchError as TooMuchError
 from gpubench.files.series_decoder import KEYS
 from gpubench.files.untrusted import inert, read_bytes
+from gpubench.files.writing import own_folder
 from gpubench.spec.errors import GpubenchError
 from gpubench.spec.record import DeviceTelemetry, Telemetry
 
@@ -40,10 +41,11 @@ def save(telemetry: Telemetry, folder: Path, name: str) -> Telemetry:
         # Where too little is left, Arrow has been seen to end the process with SIGSEGV, and the launch with it.
         raise MemoryError("the address space is limited (ulimit -v), which Arrow does not bear")
     path = folder / name
-    path.parent.mkdir(exist_ok=True)
+    own_folder(path.parent)
     part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
     try:
-        with part.open("wb") as file:
+        with part.open("xb") as file:
             _write(_table(telemetry), file)
             os.fsync(file.fileno())
         part.replace(path)

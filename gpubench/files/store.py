@@ -30,7 +30,7 @@ from gpubench.files.line import TOO_LARGE, encode
 from gpubench.files.line import decode as decode
 from gpubench.files.untrusted import LARGEST_FILE as LARGEST_FILE
 from gpubench.files.untrusted import LARGEST_LINE, check_file, inert, lines, open_file, read_bytes, read_tail
-from gpubench.files.writing import write_whole
+from gpubench.files.writing import own_folder, write_whole
 from gpubench.harness import interrupts
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.invariants.ids import Known, once
@@ -148,7 +148,7 @@ class Journal:
         """Where the workers' logs of this run go."""
         folder = self.path.with_suffix(".logs")
         with _explained(folder):
-            folder.mkdir(exist_ok=True)
+            own_folder(folder)
         return folder
 
     def append(self, record: RunRecord) -> RunRecord:

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
+
+
+def own_folder(folder: Path) -> None:
+    """Make `folder`, if it is not there. OSError where it is a link: what is written is for where the user said."""
+    if folder.is_symlink():
+        raise NotADirectoryError(errno.ENOTDIR, "it is a link", str(folder))
+    folder.mkdir(exist_ok=True)
 
 
 def write_whole(path: Path, content: bytes) -> None:

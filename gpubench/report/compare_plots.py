@@ -44,6 +44,7 @@ def write_plots(study: Study, folder: Path) -> list[Path]:
     for name, drawn in figures_of(study).items():
         for suffix in ("png", "svg"):
             path = folder / f"{name}.{suffix}"
+            path.unlink(missing_ok=True)  # a link is replaced, not followed
             path.write_bytes(image_bytes(drawn, suffix))
             written.append(path)
     return written

@@ -81,6 +81,7 @@ def write_plots(summaries: Sequence[CaseSummary], folder: Path, form: Form = USU
         drawn = scaling_figure(members, title(members, summaries), form)
         for suffix in form.suffixes:
             path = folder / f"{name}.{suffix}"
+            path.unlink(missing_ok=True)  # a link is replaced, not followed
             path.write_bytes(image_bytes(drawn, suffix))
             written.append(path)
     return written

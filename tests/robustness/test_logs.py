@@ -89,3 +89,11 @@ def test_a_child_that_holds_the_log_open_holds_nothing_else_up(tmp_path):
     child.kill()
     child.wait()
     assert log.path.read_bytes() == b"said"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("mine.txt")], ids=["a pipe", "a link"])
+def test_what_another_has_put_in_place_of_a_log_is_replaced_and_neither_opened_nor_followed(tmp_path, make):
+    (tmp_path / "mine.txt").write_text("mine")
+    make(tmp_path / "a.log")
+    assert printed(Log(tmp_path / "a.log"), b"said") == b"said"
+    assert (tmp_path / "mine.txt").read_text() == "mine"

@@ -143,3 +143,33 @@ def test_a_link_in_place_of_what_is_written_is_replaced_and_not_followed(tmp_pat
     journal.keep_plan(PLAN)
     assert (tmp_path / "mine.txt").read_text() == "mine"
     assert PLAN in store.plan_file(path).read_text()
+
+
+@pytest.mark.parametrize("folder", [".logs", ".series"])
+def test_a_link_in_place_of_a_runs_folder_is_not_followed(tmp_path, folder):
+    path = tmp_path / "0001_mine.jsonl"
+    path.write_bytes(RECORD + b"\n")
+    (tmp_path / "mine").mkdir()
+    path.with_suffix(folder).symlink_to(tmp_path / "mine")
+    journal = store.Journal.reopen(path)
+    if folder == ".logs":
+        with pytest.raises(GpubenchError, match="it is a link"):
+            journal.log_folder()
+    else:
+        [kept] = journal.append_all([make_record(launch=7)])
+        assert kept.telemetry.series_file is None
+        assert kept.telemetry.devices[0].time_ns
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_a_link_in_place_of_a_half_written_series_is_not_followed(tmp_path):
+    path = tmp_path / "0001_mine.jsonl"
+    path.write_bytes(RECORD + b"\n")
+    (tmp_path / "mine.txt").write_text("mine")
+    record = make_record(launch=7)
+    name = f"0001_mine.series/{record.case.id}.launch7.{record.record_id[:8]}.parquet"
+    (tmp_path / "0001_mine.series").mkdir()
+    (tmp_path / f"{name}.part").symlink_to(tmp_path / "mine.txt")
+    [kept] = store.Journal.reopen(path).append_all([record])
+    assert kept.telemetry.series_file == name
+    assert (tmp_path / "mine.txt").read_text() == "mine"

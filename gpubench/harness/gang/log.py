@@ -65,7 +65,9 @@ class Log:
     def _open(self) -> int | None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)  # somebody may have removed it since
-            return os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            # What is there may be a link to somebody's file, or a pipe that nobody reads: it is replaced, not opened.
+            self.path.unlink(missing_ok=True)
+            return os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         except OSError as error:
             self.problem = error.strerror
             return None
