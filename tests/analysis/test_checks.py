@@ -78,9 +78,17 @@ def test_a_mig_instance_that_cuda_calls_a_gpu_is_the_right_device():
 
 
 @pytest.mark.parametrize("record", [TWO, ONE_PROCESS, GPUS])
-def test_what_was_not_observed_is_not_doubted(record):
-    blind = replace(record, observed=Observed(), telemetry=Telemetry(), warmup=None)
+def test_what_older_versions_did_not_observe_is_not_doubted(record):
+    first = {name: getattr(record.observed, name) for name in ("world_size", "device_ids", "parameters")}
+    blind = replace(record, observed=Observed(**first), telemetry=Telemetry())
     assert doubts(with_rounds(blind, rank_cpu_seconds=[])) == []
+
+
+@pytest.mark.parametrize("record", [TWO, ONE_PROCESS, GPUS])
+def test_a_launch_of_which_nothing_was_observed_has_no_number(record):
+    blind = replace(record, observed=Observed(), telemetry=Telemetry(), warmup=None)
+    [check] = doubts(with_rounds(blind, rank_cpu_seconds=[]))
+    assert (check.name, check.severity) == ("contradiction", "severe")
 
 
 def test_a_launch_that_failed_has_no_number_to_doubt():

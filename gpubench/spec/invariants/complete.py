@@ -8,7 +8,7 @@ from gpubench.spec.record import RunRecord
 
 Has = Callable[[RunRecord], bool]
 
-# What every schema has, all of it or, of a launch that nothing was heard of, nothing.
+# What every schema has.
 FIRST: dict[str, Has] = {
     "a warm-up": lambda record: record.warmup is not None,
     "its devices as the framework saw them": lambda record: bool(record.observed.device_ids),
@@ -47,8 +47,6 @@ def launch(record: RunRecord) -> str | None:
         return "it has the length that its rounds were to have, which schema 1 did not know"
     wanted = ALWAYS if is_current(record) else FIRST
     lacking = [what for what, has in wanted.items() if not has(record)]
-    if wanted is FIRST and len(lacking) == len(FIRST):
-        return None
     return f"it lacks {', '.join(lacking)}" if lacking else None
 
 
