@@ -14,14 +14,12 @@ from gpubench.frameworks import neutral
 from gpubench.harness.plan import Runnable
 from gpubench.harness.verify import REFERENCE, Subject, Trained, Trial, train
 from gpubench.spec.record import Outcome
-from gpubench.spec.verification import Finding, Verification
+from gpubench.spec.verification import PUBLISHED, Finding, Verification, tolerances
 from gpubench.spec.workload import WORKLOADS, Workload
 
 STEPS = 3  # the second sees what the first left in the optimizer, the third what the second did
 SEED = 1
 PER_DEVICE_BATCH = {"mlp": 64, "resnet20": 8, "resnet50": 2}
-# Published figures: torchvision's ResNet-50 weights name 25,557,032 parameters and 4.09 G multiply-adds.
-PUBLISHED = {"resnet50": (25_557_032, 4.09e9)}
 # Small outputs of convolutions make a batch norm's epsilon count: one of 1e-3 instead of 1e-5 is another model.
 SMALL = {"convolution": 0.1}
 # Open ReLUs (pre-activations 0.3 wide around 1) make training steps on n devices and on one comparable: of those that
@@ -129,7 +127,7 @@ class Bench:
             with np.load(self._given(workload, "open")) as archive:
                 start = neutral.read_arrays(archive, "weight")
             findings = strategy_findings(WORKLOADS[workload], n_devices, result, reference, start)
-        return self._verification(one, workload, one.strategy.name, n_devices, ["reference"], findings)
+        return self._verification(one, workload, one.strategy.name, n_devices, [REFERENCE.name], findings)
 
     def _verification(
         self,
@@ -156,6 +154,7 @@ class Bench:
 def model_findings(framework: str, workload: str, peers: dict[str, Trained]) -> list[Finding]:
     """A framework's model against the workload's definition, and its first step against the other frameworks'."""
     mine, definition = peers[framework], WORKLOADS[workload]
+    within = tolerances(workload)
     findings = [
         equality.equal("parameters", mine.parameters, definition.parameters, "the workload's layers say"),
         equality.equal("multiply-adds", mine.macs, definition.macs_per_sample, "the workload's layers say"),
@@ -163,7 +162,7 @@ def model_findings(framework: str, workload: str, peers: dict[str, Trained]) -> 
     if workload in PUBLISHED:
         parameters, macs = PUBLISHED[workload]
         findings.append(equality.equal("published parameters", mine.parameters, parameters, "published"))
-        findings.append(equality.close("published multiply-adds", mine.macs, macs, 0.001))
+        findings.append(equality.close("published multiply-adds", mine.macs, macs, within["published multiply-adds"]))
     if len(peers) == 1:
         finite = mine.loss_first is not None
         return [
@@ -172,8 +171,8 @@ def model_findings(framework: str, workload: str, peers: dict[str, Trained]) -> 
         ]
     losses = {name: peer.loss_first for name, peer in peers.items()}
     norms = {name: peer.gradient_norm for name, peer in peers.items()}
-    findings.append(equality.agreement("loss", losses, equality.LOSS_TOLERANCE)[framework])
-    findings.append(equality.agreement("gradient norm", norms, equality.GRADIENT_TOLERANCE)[framework])
+    for name, values in (("loss", losses), ("gradient norm", norms)):
+        findings.append(equality.agreement(name, values, within[name])[framework])
     return findings
 
 
@@ -184,7 +183,7 @@ def strategy_findings(
     replicas = [replica for file in found.export_files for replica in neutral.read_replicas(file)]
     expected = neutral.read_replicas(reference.export_files[0])[0]
     names = equality.parameter_names(workload.layers, [array.shape for array in start])
-    tolerance = equality.WEIGHTS_TOLERANCE_OF.get(workload.name, equality.WEIGHTS_TOLERANCE)
+    within = tolerances(workload.name)
     drifted = len(set(found.replica_digests)) > 1
     return [
         equality.equal("world size", found.world_size, n_devices, "asked for"),
@@ -194,8 +193,8 @@ def strategy_findings(
             passed=not drifted,
             message="have drifted apart" if drifted else "equal to the last bit",
         ),
-        equality.close("first loss", found.loss_first, reference.loss_first, equality.LOSS_TOLERANCE),
-        equality.weights(replicas, expected, start, names, tolerance),
+        equality.close("first loss", found.loss_first, reference.loss_first, within["first loss"]),
+        equality.weights(replicas, expected, start, names, within["weights"]),
     ]
 
 

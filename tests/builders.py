@@ -22,7 +22,7 @@ from gpubench.spec.record import (
     Telemetry,
     WarmUp,
 )
-from gpubench.spec.verification import OF_MODEL, OF_STRATEGY, Finding
+from gpubench.spec.verification import Finding, must_compare, tolerances
 from gpubench.spec.workload import WORKLOADS
 
 SECOND_NS = 10**9
@@ -264,5 +264,10 @@ def make_run(kind: DeviceKind = "cpu", launches: int = 3, seed: int = 0) -> list
 
 def make_findings(strategy: str | None) -> list[Finding]:
     """All that must be compared of a framework's model, or of a strategy, and is equal."""
-    names = OF_MODEL if strategy is None else OF_STRATEGY
-    return [Finding(name=name, passed=True, message="equal") for name in sorted(names)]
+    within = tolerances("resnet20") if strategy else {}  # of a model, there is none to compare it with
+    return [
+        Finding(
+            name=name, passed=True, message="equal", error=0.0 if name in within else None, tolerance=within.get(name)
+        )
+        for name in sorted(must_compare("resnet20", strategy, []))
+    ]

@@ -14,16 +14,6 @@ from gpubench.spec.workload import Layer
 
 Array = NDArray[np.float32]
 
-# Frameworks add up in different orders: the last of float32's 24 bits differ, and each layer hands that on. Seen, in
-# ResNet-50: 3e-6 in the loss, 9e-4 in the gradient's norm.
-LOSS_TOLERANCE = 1e-4
-GRADIENT_TOLERANCE = 5e-3
-# On n devices and on one the same kernels see the same batches; what differs is the order in which n gradients are
-# added. Where a net has ReLUs behind convolutions, that rounding closes or opens one of many thousand of them now and
-# then, and a small gradient of a layer differs: seen are 5e-5, and 1.1 % at worst over
-# many seeds. A perceptron has few.
-WEIGHTS_TOLERANCE = 0.02
-WEIGHTS_TOLERANCE_OF = {"mlp": 0.001}
 # A parameter that training hardly moves shows float32's rounding of itself (6e-8) and little else.
 LEAST_MOVEMENT = 1e-3
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -28,12 +30,28 @@ def load(results: Path) -> list[Verification]:
     found = []
     for path in sorted((results / "verified").glob("*.json")):
         try:
-            verification = msgspec.json.decode(read_bytes(path, LARGEST_BYTES), type=Verification)
-        except (OSError, UsageError, msgspec.MsgspecError, ValueError, RecursionError):
+            found.append(decode(read_bytes(path, LARGEST_BYTES)))
+        except (OSError, UsageError, ValueError):
             continue
-        if verification.schema == SCHEMA:
-            found.append(verification)
     return found
+
+
+def decode(content: bytes) -> Verification:
+    """ValueError where it is no verification of this version, or says one thing twice."""
+    try:
+        json.loads(content, object_pairs_hook=_each_once)
+        verification = msgspec.json.decode(content, type=Verification)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    if verification.schema != SCHEMA:
+        raise ValueError(f"it is of version {verification.schema}")
+    return verification
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(made := dict(pairs)) != len(pairs):
+        raise ValueError("it says something twice")
+    return made
 
 
 def beside(journal: Path) -> list[Verification]:

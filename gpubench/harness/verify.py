@@ -15,8 +15,11 @@ from gpubench.spec.case import Case, Device
 from gpubench.spec.framework import Framework, Strategy
 from gpubench.spec.messages import Built, Finish, Finished, RoundDone, RunSteps, Start, Started
 from gpubench.spec.record import Outcome
+from gpubench.spec.verification import REFERENCE_NAME
 
-REFERENCE = Strategy(name="reference", summary="one device takes the batches of n, gradients added", module="reference")
+REFERENCE = Strategy(
+    name=REFERENCE_NAME, summary="one device takes the batches of n, gradients added", module="reference"
+)
 DEADLINES = Deadlines(start=180, build=180, first_step=240, step=60, stop=60)
 
 

@@ -232,6 +232,7 @@ def test_a_side_that_is_verified_differs_from_one_that_is_not():
             device_kind="cpu",
             n_devices=1,
             software=records[0].software,
+            compared_with=["reference"] if strategy else [],
             verified_at="2026-01-01T00:00:00+00:00",
             findings=make_findings(strategy),
         )

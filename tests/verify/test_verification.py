@@ -49,6 +49,7 @@ def found(tmp_path_factory):
 def test_sound_strategies_and_their_model_are_verified(found):
     assert found["replicas"].passed
     assert found[None].passed
+    assert found["replicas"].proves_nothing is found[None].proves_nothing is None
     assert {finding.name: finding.message for finding in found[None].findings} == {
         "parameters": "101770, as the workload's layers say",
         "multiply-adds": "101632, as the workload's layers say",
@@ -73,6 +74,7 @@ def test_sound_strategies_and_their_model_are_verified(found):
 )
 def test_a_planted_bug_is_caught(found, bug, by):
     assert failed(found[bug]) == by
+    assert found[bug].proves_nothing is None  # so that a record of it says how it failed
 
 
 def test_a_failure_says_what_it_looks_like(found):
@@ -119,6 +121,7 @@ def test_two_frameworks_that_differ_are_both_doubted_and_three_tell_which(tmp_pa
         return {one.framework: one.passed for one in verify_all(frameworks, "mlp", 1) if one.strategy is None}
 
     assert passed(*sound) == {"one": True, "two": True}
+    assert [one.proves_nothing for one in verify_all(sound, "mlp", 1) if one.strategy is None] == [None, None]
     assert passed(sound[0], without_relu) == {"one": False, "three": False}
     assert passed(*sound, without_relu) == {"one": True, "two": True, "three": False}
 
@@ -142,4 +145,12 @@ def test_a_damaged_file_proves_nothing(found, tmp_path, damage):
 def test_a_file_of_a_later_version_proves_nothing(found, tmp_path):
     path = verified.save(found["replicas"], tmp_path)
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 2}))
+    assert verified.load(tmp_path) == []
+
+
+def test_a_file_that_says_one_thing_twice_proves_nothing(found, tmp_path):
+    path = verified.save(found["replicas"], tmp_path)
+    text = path.read_text()
+    path.write_text(text.replace('"passed": true', '"passed": false, "passed": true', 1))
+    assert path.read_text() != text
     assert verified.load(tmp_path) == []
