@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from gpubench.spec.errors import UsageError
-from gpubench.spec.secrets import REDACTED, is_secret_name, without_secrets
+from gpubench.spec.secrets import REDACTED, is_secret_name, visible, without_private_keys, without_secrets
 
 MOST_HOSTS = 10_000  # of one record; more than that is a text made to fill the memory
 MOST_TEXTS = 20_000  # different ones in a record; a launch has a few hundred
@@ -36,10 +36,12 @@ KEPT |= {
     "name_from",
 }
 KEPT |= {"cpu_quota_source", "cpuset"}
-USER_KEY = re.compile(r"(?:SUDO_|SLURM_(?:JOB_)?)?(?:USER|LOGNAME|USERNAME)")
+USER_KEY = re.compile(r"(?:[A-Z0-9]+_)*(?:USER|LOGNAME|USERNAME|USER_NAME)")
 HOST_KEY = re.compile(
     r"HOST(?:NAME)?|.*_ADDR|.*_(?:HOST|HOSTS|HOSTNAME|URI)|SLURM.*(?:NODELIST|NODENAME|HOST).*|.*HOSTFILE"
 )
+# "root" is everywhere and says nothing; the others are settings (PIP_USER=1).
+NOBODY = {"root", "true", "false", "yes", "no", "on", "off", "none"}
 # A host of such a name is found by its own spelling only: in other letters it is another thing of our own.
 COMMON = {
     "cpu",
@@ -64,10 +66,17 @@ _UUID = re.compile(
     rf"|\bGPU-{_HEX}{{16}}\b"  # AMD's
 )
 _HOME = re.compile(r"(?:/home/|/Users/|/u/|\\Users\\|\bhome/|\bUsers/)([A-Za-z0-9._-]+)")
+# A variable as a shell prints it, and its value.
+_VARIABLE = re.compile(r"(?<![A-Za-z0-9_])([A-Z][A-Z0-9_]{2,60})=['\"]?([^\s'\"<>;]+)")
+# As `id` and LDAP print whom they mean.
+_USER = re.compile(r"(?i)(?<![A-Za-z0-9])uid=(?:[0-9]+\()?([a-z_][\w.-]*)")
 _END = r"[^\s'\":,;()<>|=]"
 _PATHS = (
-    (re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>]+", re.IGNORECASE), "<url>"),
-    (re.compile(r"(?i)(?:\b[a-z]+%3A)?(?:%2F|%5C)[^\s'\"<>]*"), "<path>"),  # percent-encoded, as in a URL's query
+    (re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://(?:[^\s'\"<>]|<redacted>)+", re.IGNORECASE), "<url>"),
+    (
+        re.compile(r"(?i)(?<![\w%.+-])[\w%.+-]*?(?:%2F|%5C)[^\s'\"<>]*"),
+        "<path>",
+    ),  # percent-encoded, as in a URL's query
     (re.compile(r"(['\"])(?:~[\w.-]*/|(?:\.\.?)?/|[A-Za-z]:\\|\\\\)[^'\"\n]*\1"), r"\1<path>\1"),  # quoted: spaces
     (re.compile(rf"(?<![\w\\])\\\\[^\s\\'\"]+\\{_END}*"), "<path>"),  # \\server\share
     (re.compile(r"(?<![\w.<])(?:~[\w.-]*|\.\.?)?(?:/[^\s'\":,;()<>|=/]+)+/?"), "<path>"),
@@ -77,6 +86,15 @@ _PATHS = (
 )
 _NCCL_HOST = re.compile(r"^([A-Za-z0-9][A-Za-z0-9.-]*):\d+:\d+ \[\d+\] NCCL ", re.MULTILINE)
 _PATTERNS = (
+    (
+        re.compile(
+            r"(?i)(?<![A-Za-z0-9])((?:[er]?uid|user(?:[_-]?name)?|login|logname)[ \t]*=[ \t]*['\"]?)"
+            r"(?![0-9.]+(?![\w(])|<)[^\s,;'\"<>]+"
+        ),
+        r"\1<user>",
+    ),
+    (re.compile(r"\b(gid|groups)=[0-9]+\([^\s;'\"<>]+"), r"\1=<group>"),
+    (re.compile(r"(?i)(?<![A-Za-z0-9])((?:cn|ou|dc)=)(?!<)[^\s,;'\"<>]+"), r"\1<name>"),  # of LDAP
     (re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]*\b"), "<user>@<host>"),
     (re.compile(rf"(?<![0-9A-Fa-f:])(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}(?![0-9A-Fa-f:])"), "<mac>"),
     (re.compile(rf"(?<![\w.])(?:{_HEX}{{4}}\.){{2}}{_HEX}{{4}}(?![\w.])"), "<mac>"),
@@ -99,8 +117,9 @@ _PATTERNS = (
     # Domains under names that nothing in Python ends in.
     (
         re.compile(
-            r"(?i)(?<![\w.@-])(?:[a-z0-9-]{1,63}\.){1,10}"
-            r"(?:com|net|org|edu|gov|mil|local|lan|internal|intranet|corp|cluster|localdomain)(?![\w.]*\()\b"
+            r"(?i)(?<![\w.-])(?:[a-z0-9-]{1,63}\.){1,10}"
+            r"(?:com|net|org|edu|gov|mil|local|lan|internal|intranet|corp|cluster|localdomain|example|arpa)"
+            r"(?:\.[a-z][a-z0-9-]{1,62}){0,4}(?![\w.]*\()\b"
         ),
         "<host>",
     ),
@@ -158,7 +177,7 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
-            return [self.value(item) for item in value]
+            return [self.value(item) for item in _as_one_text(value)]
         if isinstance(value, dict):
             return self._members(value, self.value)
         return value
@@ -170,8 +189,8 @@ class Redactor:
                 raise UsageError(
                     f"A record holds over {MOST_TEXTS:,} different texts: it is no launch's, and not packed."
                 )
-            found = _replaced(_replaced(other_device(without_secrets(text)), _PATHS), _PATTERNS)
-            self._searched[text] = self._named(found)
+            found = _VARIABLE.sub(_variable, other_device(without_secrets(visible(text))))
+            self._searched[text] = self._named(_replaced(_replaced(found, _PATHS), _PATTERNS))
         return self._searched[text]
 
     def version(self, text: str) -> str:
@@ -201,6 +220,20 @@ class Redactor:
 def other_device(text: str) -> str:
     """The text with each UUID replaced by another, the same one everywhere."""
     return _UUID.sub(lambda match: _other_uuid(match[0]), text)
+
+
+def _as_one_text(items: list[Any]) -> list[Any]:
+    """The items, without the private keys that stand on several of them, as on lines of a log."""
+    texts = [visible(item) for item in items if isinstance(item, str)]
+    if len(texts) != len(items):
+        return items
+    lines = iter(without_private_keys("\n".join(texts)).split("\n"))
+    return ["\n".join(islice(lines, 1 + text.count("\n"))) for text in texts]
+
+
+def _variable(match: re.Match[str]) -> str:
+    kind = "<user>" if USER_KEY.fullmatch(match[1]) else "<host>" if HOST_KEY.fullmatch(match[1]) else None
+    return f"{match[1]}={kind}" if kind else match[0]
 
 
 def _replaced(text: str, patterns: Iterable[tuple[re.Pattern[str], str]]) -> str:
@@ -261,9 +294,12 @@ def _other_uuid(uuid: str) -> str:
 
 
 def _users(record: dict[str, Any]) -> set[str]:
-    """Whoever has a home in a path, or is named in a variable. "root" is everywhere and says nothing."""
-    homes = {name for value in _texts(record) for name in _HOME.findall(value)}
-    return (homes | set(_values(record.get("environment", {}), USER_KEY))) - {"root"}
+    """Whoever has a home in a path, or is named in a variable or a text."""
+    named = set(_values(record.get("environment", {}), USER_KEY))
+    for text in _texts(record):
+        named.update(_HOME.findall(text), _USER.findall(text))
+        named.update(value for name, value in _VARIABLE.findall(text) if USER_KEY.fullmatch(name))
+    return {name for name in named if re.search("[A-Za-z]{2}", name) and name.lower() not in NOBODY}
 
 
 def _hosts(record: dict[str, Any]) -> set[str]:

@@ -1,4 +1,5 @@
-"""Secrets by their shape: tokens that issuers give a fixed start, and values that follow a word such as `password=`.
+"""Secrets by their shape: tokens that issuers give a fixed start, private keys on many lines, long runs of mixed
+letters and digits, and values that follow a word such as `password=`.
 
 The shapes are those that the issuers publish, as GitHub's secret scanning and gitleaks list them. A secret of no known
 shape that stands alone in a sentence cannot be told from another word.
@@ -7,6 +8,8 @@ shape that stands alone in a sentence cannot be told from another word.
 from __future__ import annotations
 
 import re
+import unicodedata
+from itertools import pairwise
 
 # The name of a variable, an option or a key whose value is a secret.
 SECRET_NAME = re.compile(
@@ -26,22 +29,50 @@ _SHAPES = (
     r"AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{20,}",  # Google
     r"(?:sk|rk|pk|whsec)_(?:live|test)_[A-Za-z0-9]{10,}",  # Stripe
     r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
-    r"npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|dckr_[op]at_[A-Za-z0-9_-]{20,}",  # registries of packages and images
+    r"npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{16,}|dckr_[op]at_[A-Za-z0-9_-]{20,}",  # registries of packages and images
+    r"(?:SK|AC)[0-9a-f]{32}|[0-9]{6,12}:AA[A-Za-z0-9_-]{30,}",  # Twilio, Telegram
+    r"AAAA[A-Za-z0-9+/]{28,}={0,3}",  # SSH's public keys, which tell whose they are
     r"dapi[a-f0-9]{32}(?:-\d)?|dop_v1_[a-f0-9]{60,}|hv[sbr]\.[A-Za-z0-9_-]{20,}",  # Databricks, DigitalOcean, Vault
     r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",  # JSON Web Tokens
 )
 _KNOWN = re.compile(rf"(?<![A-Za-z0-9_-])(?:{'|'.join(_SHAPES)})(?![A-Za-z0-9])")
-_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
-_VALUE = r"(?:\"[^\"\n]*\"?|'[^'\n]*'?|[^\s,;&'\"<>]+)"
+# Of a block that was cut at one end, all is taken up to the end that is missing.
+_BLOCK = r"-{4,5} ?%s [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+_BEGIN, _ENDING = (_BLOCK % word for word in ("BEGIN", "END"))
+_PRIVATE_KEYS = (
+    re.compile(rf"(?:{_BEGIN}|PuTTY-User-Key-File-\d).*?(?:{_ENDING}|Private-MAC:[^\n]*|\Z)", re.DOTALL),
+    re.compile(rf"\A.*{_ENDING}", re.DOTALL),
+)
+_QUOTED = r"(?:\\?\"(?:\\.|[^\"\\\n])*\"?|\\?'(?:\\.|[^'\\\n])*'?)"
+_VALUE = rf"(?:{_QUOTED}|[^\s,;&'\"<>]+)"
+_REST = rf"(?:{_QUOTED}|[^\s'\"][^\n'\"]*)"  # to the end of the line or of what is quoted: it may hold spaces
+_IS = r"(?:\\?['\"])?[ \t]*(?:=>|:=|[=:])[ \t]*"
 # Words of which a log speaks in other senses ("token", "auth", "key") need a sign behind them that gives them a value.
+_PHRASE = rf"pass(?:word|wd|phrase|code|(?!{_IS}[\d.]+\b))|pwd|secret|credentials?|authorization|cookie"
 _WORD = (
-    r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|api[_-]?key|access[_-]?key(?:[_-]?id)?"
-    r"|private[_-]?key|account[_-]?key|client[_-]?secret|authorization|cookie)(?:[_-](?:key|id|file))?"
+    rf"(?:{_PHRASE}|token|api[_-]?key|access[_-]?key(?:[_-]?id)?"
+    r"|private[_-]?key|account[_-]?key|client[_-]?secret)(?:[_-](?:key|id|file))?"
 )
-_ASSIGNED = re.compile(
-    rf"(?i)(?<![A-Za-z0-9])({_WORD}['\"]?\s*(?:=>|:=|[=:])\s*)(?!<)((?:Bearer|Basic|Token)\s+)?{_VALUE}"
+_NO_PASSWORD = r"(?:not|no|too|invalid|incorrect|required|needed|missing|wrong|empty|set|unset|expired|being|used)\b"
+_FOLLOWED = (
+    # Options of commands that take a password.
+    re.compile(r"(\b(?:mysql|mariadb|sshpass)[\w-]{0,20}\b[^\n|;]{0,200}?[ \t]-p[ \t]*)(?!<redacted>)[^\s-]\S*"),
+    re.compile(r"((?<!\S)(?:-u|--user)[ =][^\s:]{1,64}:)(?!<redacted>|\d+\b)\S+"),
+    re.compile(
+        rf"(?i)(?:(?<![A-Za-z0-9])|(?=password|passwd|passphrase|secret))((?:{_PHRASE}){_IS})(?!<redacted>){_REST}"
+    ),
+    re.compile(rf"(?i)(?<![A-Za-z0-9])({_WORD}{_IS})(?!<redacted>)(?:Token\s+)?{_VALUE}"),
+    re.compile(rf"(?i)(?<![A-Za-z0-9])(_auth(?:Token)?{_IS}|['\"](?:auth|identitytoken)\\?['\"]\s*:\s*){_VALUE}"),
+    re.compile(r"(?i)(?<![A-Za-z0-9])((?:sig|signature)=)(?!\d{1,3}\b)[^\s,;&'\"<>]+"),  # of a link that opens a store
+    re.compile(
+        rf"(?i)(?<![A-Za-z0-9])((?:pass(?:word|wd|phrase|code)|secret)[ \t]+(?:is|was)[ \t]+)"
+        rf"(?!<redacted>|{_NO_PASSWORD}){_REST}"
+    ),
+    re.compile(rf"(?i)(?<![\w-])(--?(?:[A-Za-z0-9]{{1,30}}[_.-]){{0,4}}{_WORD}[ \t]+)(?![-<]){_VALUE}"),
 )
-_OPTION = re.compile(rf"(?i)(?<![\w-])(--?(?:[A-Za-z0-9]{{1,30}}[_.-]){{0,4}}{_WORD}[ \t]+)(?![-<]){_VALUE}")
+_VARIABLE = re.compile(rf"(?<![A-Za-z0-9_])([A-Z][A-Z0-9_]{{2,}})(=)(?!<){_VALUE}")
+# Base64 of anything, as keys are written; a name of C++ or Python changes its kind of letter less often.
+_MIXED = re.compile(r"(?<![\w+/.~-])[A-Za-z0-9+/]{32,}={0,2}(?![\w+/-])")
 _SCHEME = re.compile(r"(?<![A-Za-z])((?:Bearer|Basic)\s+)(?!<)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 _IN_URL = re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)[^\s/@'\"]+@")
 
@@ -51,14 +82,45 @@ _RANDOM = re.compile(r"(?:^|[\s=,:;])(?=[A-Za-z+]*[0-9])(?=[0-9+]*[A-Za-z])[A-Za
 REDACTED = "<redacted>"
 
 
+_ESCAPE = re.compile("[\x1b\ufffd]\\[[0-?]{0,40}[ -/]{0,4}[@-~]|\x1b\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\)?")
+_WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+
+
+def visible(text: str) -> str:
+    """The text without what is not seen, and could part a word: colours, controls and characters of no width.
+
+    The sign that stands for such a character in a log that was kept goes too. Wide letters become the usual ones.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    text = _ESCAPE.sub("", text).translate(_WIDE)
+    return "".join(c for c in text if c in "\n\t\r" or not (c == "\ufffd" or unicodedata.category(c) in ("Cc", "Cf")))
+
+
 def without_secrets(text: str) -> str:
-    """The text with `<redacted>` in place of everything that has the shape of a secret."""
-    text = _PRIVATE_KEY.sub(REDACTED, text)
+    """The text with `<redacted>` in place of everything that has the shape of a secret; as many lines as before."""
+    text = without_private_keys(text)
     text = _IN_URL.sub(rf"\1{REDACTED}@", text)
-    text = _ASSIGNED.sub(rf"\1{REDACTED}", text)
-    text = _OPTION.sub(rf"\1{REDACTED}", text)
+    for shape in _FOLLOWED:
+        text = shape.sub(rf"\1{REDACTED}", text)
+    text = _VARIABLE.sub(lambda match: f"{match[1]}={REDACTED}" if is_secret_name(match[1]) else match[0], text)
     text = _SCHEME.sub(rf"\1{REDACTED}", text)
-    return _KNOWN.sub(REDACTED, text)
+    text = _KNOWN.sub(REDACTED, text)
+    return _MIXED.sub(lambda match: REDACTED if _random(match[0]) else match[0], text)
+
+
+def without_private_keys(text: str) -> str:
+    """The text with `<redacted>` in place of each line of a private key, of which the text may hold but a part."""
+    for block in _PRIVATE_KEYS:
+        text = block.sub(lambda match: "\n".join([REDACTED] * (1 + match[0].count("\n"))), text)
+    return text
+
+
+def _random(text: str) -> bool:
+    """Whether small letters, capitals and digits alternate as they do by chance, other than in words and in paths."""
+    kinds = ["A" if c.isupper() else "a" if c.islower() else "0" for c in text if c.isalnum()]
+    changes = sum(one != other for one, other in pairwise(kinds))
+    return len(set(kinds)) == 3 and 3 * changes > len(kinds)
 
 
 def is_secret_name(name: str) -> bool:
@@ -68,4 +130,5 @@ def is_secret_name(name: str) -> bool:
 
 def holds_secret(value: str) -> bool:
     """Whether a setting's value has something in it that is, or may be, a secret."""
+    value = visible(value)
     return without_secrets(value) != value or _RANDOM.search(value) is not None

@@ -28,6 +28,12 @@ TOKENS = [
     "s" + "k_live_abcdefghijklmnop",
     "np" + "m_" + "a" * 36,
     "py" + "pi-AgEIcHlwaS5vcmc" + "C" * 40,
+    "py" + "pi-AgEIcHlwaS5vcmcCJDAxMjM0NTY3",
+    "S" + "K0123456789abcdef0123456789abcdef",
+    "123456789" + ":AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw",
+    "AAAA" + "B3NzaC1yc2EAAAADAQABAAABgQC7",
+    "wJal" + "rXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEZ",
+    "Z2hw" + "X0ExYjJDM2Q0RTVBMWIyQzNkNEU1QTFiMkMzZDRFNWY2RzdoOA==",
     "ey" + "JhbGciOiJIUzI1NiJ9.ey" + "JzdWIiOiIxMjM0In0.dozjgNryP4J3jVmN",
 ]
 PUT = ["{}", "export HF={}", "login failed for '{}'", "x{{{}}}y", "Authorization: Bearer {}", "url?t={}&b=1"]
@@ -56,6 +62,21 @@ def test_a_token_of_a_known_shape_goes_wherever_it_stands(token, sentence):
         "WANDB_API_KEY=hunter2-x",
         "AWS_SECRET_ACCESS_KEY: hunter2-x",
         "mysql://ada:hunter2-x@db/x",
+        "passphrase=correct hunter2-x horse",
+        "Cookie: a=b; session=hunter2-x",
+        "userPassword: hunter2-x",
+        "passwd is hunter2-x",
+        "mysql -u root -phunter2-x",
+        "sshpass -p hunter2-x ssh host",
+        "curl -u ada:hunter2-x",
+        r"{\"password\": \"hunter2-x\"}",
+        'password="a\\"hunter2-x"',
+        '"auth": "hunter2-x"',
+        "_authToken=hunter2-x",
+        "?sig=hunter2-x%2Fdef&se=2027",
+        "MY_SECRET_THING=hunter2-x",
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\nhunter2-x\n-----END PGP PRIVATE KEY BLOCK-----",
+        "hunter2-x\n-----END OPENSSH PRIVATE KEY-----",
         "-----BEGIN RSA PRIVATE KEY-----\nhunter2-x\n-----END RSA PRIVATE KEY-----",
         "-----BEGIN PRIVATE KEY-----\nhunter2-x",
     ],
@@ -73,6 +94,11 @@ def test_a_value_that_follows_the_name_of_a_secret_goes(text):
         "resnet50-torch-ddp-2x128-fp32 at 45.2 samples/s",
         "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",
         "basic block, bearer channel",
+        "forward pass: 12.3 ms",
+        "the password is incorrect",
+        "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_",
+        "GPTNeoX20BForSequenceClassificationWithPooledHiddenStates",
+        "docker run --user 1000:1000 -p 80:80",
     ],
 )
 def test_what_only_speaks_of_such_things_stays(text):
@@ -123,6 +149,22 @@ def redacted(text: str, name: str = "nodename17.corp.example", **environment: st
         ("arp 001b.4411.3ab7 is up", "4411"),
         ("guid 0002:c903:000e:0b72", "0b72"),
         ("node3.lab.internal refused", "lab.internal"),
+        ("node3.cluster.corp.example refused", "example"),
+        ("get postgres://svc:pw@db9.internal:5432/z", "db9"),
+        ("get https://h/x?token=abc&account=ada", "ada"),
+        ("get abc%2Fdef%3D", "abc"),
+        ("SLURM_JOB_USER=ada", "ada"),
+        ("LOGNAME=ada", "ada"),
+        ("SLURM_JOB_NODELIST=zulu[01-04]", "zulu"),
+        ("uid=ada,ou=people,dc=corp", "ada"),
+        ("uid=ada,ou=people,dc=corp", "people"),
+        ("uid=1000(ada) gid=1000(adas)", "ada"),
+        ("user='ada'", "ada"),
+        ("pass\x1b[0mword=ada", "ada"),
+        ("pass\ufffd[1;31mword=ada", "ada"),
+        ("gh\u200bp_" + "a1B2" * 9, "a1B2"),
+        ("pass\ufffdword=ada", "ada"),
+        ("ada\uff20corp", "ada"),
         ("other9:1234:1250 [0] NCCL INFO Bootstrap", "other9"),
     ],
 )
@@ -143,6 +185,36 @@ def test_what_names_someone_goes_in_every_spelling(text, private):
 )
 def test_the_other_hosts_of_a_gang_go_from_logs_too(variables, private):
     assert private not in redacted(f"rank 1 on {private} died", **variables)
+
+
+KEY = [
+    "-----BEGIN RSA PRIVATE" + " KEY-----",
+    "MIIEowIBAAKCAQEAu1SU1Lf",
+    "short==",
+    "-----END RSA PRIVATE" + " KEY-----",
+]
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 4), (1, 4), (0, 3)])
+def test_a_private_key_on_several_lines_of_a_log_goes_whole_and_the_lines_stay_as_many(first, last):
+    [record] = make_launches(make_case(), [100.0])
+    body = as_dict(record)
+    before, after = (["it began"] if first == 0 else []), (["it ended"] if last == 4 else [])
+    body["outcome"]["log_tail"] = before + [f"[rank 0] {line}" for line in KEY[first:last]] + after
+    tail = redact([body])[0]["outcome"]["log_tail"]
+    assert len(tail) == len(body["outcome"]["log_tail"])
+    assert tail[: len(before)] + tail[len(tail) - len(after) :] == before + after
+    assert not [line for line in tail if "MII" in line or "short" in line or "PRIVATE" in line]
+
+
+def test_a_user_whom_a_text_or_a_variable_names_goes_wherever_he_stands():
+    assert "adalove" not in redacted("started by adalove; SLURM_JOB_USER=adalove")
+    assert "adalove" not in redacted("started by adalove", SLURM_JOB_USER="adalove")
+    assert "rank 1 of torch" in redacted("rank 1 of torch", PIP_USER="1")
+
+
+def test_times_and_numbers_of_users_stay():
+    assert "scputimes(user=12.3, uid=1000)" in redacted("scputimes(user=12.3, uid=1000)")
 
 
 def test_a_host_called_like_a_thing_of_ours_takes_only_its_own_spelling_with_it():
@@ -169,7 +241,21 @@ def test_any_text_is_redacted_and_redacting_twice_changes_nothing(text):
 
 
 @pytest.mark.parametrize(
-    "piece", ["a1", "a_", "a.b-", "a-", "a@", "a:", "a.", "'/", "\\\\a\\", "%2F%3A", "password=", "/home/a/"]
+    "piece",
+    ["a1", "a_", "a.b-", "a-", "a@", "a:", "a.", "'/", "\\\\a\\", "%2F%3A", "password=", "/home/a/"]
+    + [
+        "A_",
+        "Aa0/",
+        "mysql ",
+        "uid=a",
+        "a%",
+        "\x1b[",
+        "\x1b]",
+        "-----BEGIN PRIVATE KEY-----",
+        "-----BEGIN A",
+        'pass="\\"',
+    ]
+    + ["a.com.", "http://<redacted>", "-a-", "password is ", "auth=", "END PRIVATE KEY-----", "A_USER=a"],
 )
 def test_a_text_four_times_as_long_takes_no_sixteen_times_as_long(piece):
     redactor = Redactor([])
