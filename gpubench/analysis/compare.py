@@ -120,8 +120,9 @@ def compare(sides: Sequence[Side]) -> Comparison:
         pairs += [judge(reference, other, one, two) for one, two in matched]
         unmatched += left
     if not pairs:
-        told = "; ".join(f"{side.name} has {', '.join(s.case.id for s in side.summaries[:5])}" for side in sides)
-        raise UsageError(f"No case is on two sides: {told or 'nothing was run'}.")
+        cases = {side.name: ", ".join(summary.case.id for summary in side.summaries[:5]) for side in sides}
+        told = "; ".join(f"{name} has {ids or 'no case that was run'}" for name, ids in cases.items())
+        raise UsageError(f"No case is on two sides: {told}.")
     return Comparison(tuple(sides), tuple(pairs), tuple(unmatched))
 
 

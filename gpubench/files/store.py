@@ -261,8 +261,9 @@ def _is_in(rescued: Path | None, verb: str = "is") -> str:
 
 
 def look(path: Path) -> list[RunRecord]:
-    """The records of a run that is to be continued. UsageError where the file is no journal; it is not changed.
+    """The records of a run that is to be continued, each once; the file is not changed.
 
+    UsageError where it is no journal, or two records of one id differ: no command would read what was then added.
     One without a record is a journal where its plan lies beside it: the run was ended before its first launch had.
     """
     run = _read(path)
@@ -270,7 +271,7 @@ def look(path: Path) -> list[RunRecord]:
     if not run.records and not begun:
         why = f": {run.warnings[0]}" if run.warnings else ", and no plan lies beside it."
         raise UsageError(f"{inert(str(path))} holds no record of gpubench{why} There is nothing to continue.")
-    return run.records
+    return once(run.records)
 
 
 def _is_ours(run: Run) -> bool:

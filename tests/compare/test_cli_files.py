@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from gpubench.cli import commands_on_files
 from gpubench.cli.commands import Commands
-from gpubench.spec.record import to_json
-from tests.builders import make_case, make_launches, make_machine
+from gpubench.spec.record import Outcome, to_json
+from tests.builders import make_case, make_launches, make_machine, make_record
 
 STEADY = (100.0, 100.2, 99.8, 100.1)
 
@@ -114,6 +114,16 @@ def test_wrong_usage_is_one_message_and_exit_code_2(gpubench, tmp_path, words, m
     result = gpubench(*words)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_a_run_of_skipped_cases_alone_is_said_to_have_none_with_a_number(gpubench, tmp_path):
+    save(tmp_path / "0001_a.jsonl", STEADY)
+    skipped = [make_record(make_case(), outcome=Outcome(status="skipped", message="No GPU is there."))]
+    (tmp_path / "0002_b.jsonl").write_text("".join(to_json(record) + "\n" for record in skipped))
+    told = gpubench("compare", "0001_a.jsonl", "0002_b.jsonl").stderr
+    assert f"No case is on two sides: a has {make_case().id}; b has no case with a number." in told
+    both = gpubench("compare", "0002_b.jsonl", "0002_b.jsonl").stderr
+    assert both.count("has no case with a number") == 2
 
 
 def test_an_error_repeats_nothing_that_a_terminal_would_obey(gpubench, tmp_path):

@@ -2,9 +2,11 @@
 
 import os
 import stat
+from dataclasses import replace
 
 import pytest
 
+from gpubench.cli.running import begun
 from gpubench.files import store
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.record import to_json
@@ -173,3 +175,19 @@ def test_a_link_in_place_of_a_half_written_series_is_not_followed(tmp_path):
     [kept] = store.Journal.reopen(path).append_all([record])
     assert kept.telemetry.series_file == name
     assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_a_journal_with_two_different_records_of_one_id_is_refused_before_anything_is_measured(tmp_path):
+    path = tmp_path / "0001_mine.jsonl"
+    record = make_record()
+    path.write_text("".join(to_json(each) + "\n" for each in (record, record, replace(record, launch=77))))
+    before = state(path)
+    with pytest.raises(UsageError, match="Two different records have the id"):
+        begun("mine", None, tmp_path)
+    assert state(path) == before
+
+
+def test_a_record_that_is_there_twice_counts_once(tmp_path):
+    path = tmp_path / "0001_mine.jsonl"
+    path.write_text(2 * (to_json(make_record()) + "\n"))
+    assert len(begun("mine", None, tmp_path).records) == 1
