@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from gpubench.cli import commands_on_files
 from gpubench.cli.commands import Commands
-from gpubench.spec.record import Outcome, to_json
-from tests.builders import make_case, make_launches, make_machine, make_record
+from gpubench.spec.record import to_json
+from tests.builders import make_case, make_launches, make_lost, make_machine
 
 STEADY = (100.0, 100.2, 99.8, 100.1)
 
@@ -116,14 +117,14 @@ def test_wrong_usage_is_one_message_and_exit_code_2(gpubench, tmp_path, words, m
     assert message in result.stderr
 
 
-def test_a_run_of_skipped_cases_alone_is_said_to_have_none_with_a_number(gpubench, tmp_path):
+def test_a_run_of_skipped_cases_alone_is_said_to_have_none_that_was_run(gpubench, tmp_path):
     save(tmp_path / "0001_a.jsonl", STEADY)
-    skipped = [make_record(make_case(), outcome=Outcome(status="skipped", message="No GPU is there."))]
-    (tmp_path / "0002_b.jsonl").write_text("".join(to_json(record) + "\n" for record in skipped))
+    skipped = replace(make_lost(make_case("data_parallel", 2), "skipped", "needs GPUs"), schedule=None)
+    (tmp_path / "0002_b.jsonl").write_text(to_json(skipped) + "\n")
     told = gpubench("compare", "0001_a.jsonl", "0002_b.jsonl").stderr
-    assert f"No case is on two sides: a has {make_case().id}; b has no case with a number." in told
+    assert f"No case is on two sides: a has {make_case().id}; b has no case that was run." in told
     both = gpubench("compare", "0002_b.jsonl", "0002_b.jsonl").stderr
-    assert both.count("has no case with a number") == 2
+    assert both.count("has no case that was run") == 2
 
 
 def test_an_error_repeats_nothing_that_a_terminal_would_obey(gpubench, tmp_path):
