@@ -70,6 +70,19 @@ _HOME = re.compile(r"(?:/home/|/Users/|/u/|\\Users\\|\bhome/|\bUsers/)([A-Za-z0-
 _VARIABLE = re.compile(r"(?<![A-Za-z0-9_])([A-Z][A-Z0-9_]{2,60})=['\"]?([^\s'\"<>;]+)")
 # As `id` and LDAP print whom they mean.
 _USER = re.compile(r"(?i)(?<![A-Za-z0-9])uid=(?:[0-9]+\()?([a-z_][\w.-]*)")
+_SETTING = r"(?![0-9.]+(?![\w(-])|(?:none|null|true|false|yes|no)\b|<)"
+# Before paths, which would take the name and leave the value: /x?user=...
+_USERS = (
+    (
+        re.compile(
+            r"(?i)(?<![A-Za-z0-9])((?:[er]?uid=|user=|(?:user[ _-]?(?:name|id)|logname|login)[ \t]?[=:]"
+            rf"|--user(?:name)?[ =]|login -u)[ \t]*['\"]?){_SETTING}[^\s,;&'\"<>]+"
+        ),
+        r"\1<user>",
+    ),
+    (re.compile(r"\b(gid|groups)=[0-9]+\([^\s;'\"<>]+"), r"\1=<group>"),
+    (re.compile(rf"(?i)(?<![A-Za-z0-9])((?:cn|ou|dc)=){_SETTING}[^\s,;'\"<>]+"), r"\1<name>"),  # of LDAP
+)
 _END = r"[^\s'\":,;()<>|=]"
 _PATHS = (
     (re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://(?:[^\s'\"<>]|<redacted>)+", re.IGNORECASE), "<url>"),
@@ -86,15 +99,6 @@ _PATHS = (
 )
 _NCCL_HOST = re.compile(r"^([A-Za-z0-9][A-Za-z0-9.-]*):\d+:\d+ \[\d+\] NCCL ", re.MULTILINE)
 _PATTERNS = (
-    (
-        re.compile(
-            r"(?i)(?<![A-Za-z0-9])((?:[er]?uid|user(?:[_-]?name)?|login|logname)[ \t]*=[ \t]*['\"]?)"
-            r"(?![0-9.]+(?![\w(])|<)[^\s,;'\"<>]+"
-        ),
-        r"\1<user>",
-    ),
-    (re.compile(r"\b(gid|groups)=[0-9]+\([^\s;'\"<>]+"), r"\1=<group>"),
-    (re.compile(r"(?i)(?<![A-Za-z0-9])((?:cn|ou|dc)=)(?!<)[^\s,;'\"<>]+"), r"\1<name>"),  # of LDAP
     (re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]*\b"), "<user>@<host>"),
     (re.compile(rf"(?<![0-9A-Fa-f:])(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}(?![0-9A-Fa-f:])"), "<mac>"),
     (re.compile(rf"(?<![\w.])(?:{_HEX}{{4}}\.){{2}}{_HEX}{{4}}(?![\w.])"), "<mac>"),
@@ -118,7 +122,7 @@ _PATTERNS = (
     (
         re.compile(
             r"(?i)(?<![\w.-])(?:[a-z0-9-]{1,63}\.){1,10}"
-            r"(?:com|net|org|edu|gov|mil|local|lan|internal|intranet|corp|cluster|localdomain|example|arpa)"
+            r"(?:com|net|org|edu|gov|mil|local|lan|internal|intranet|corp|cluster|localdomain|arpa)"
             r"(?:\.[a-z][a-z0-9-]{1,62}){0,4}(?![\w.]*\()\b"
         ),
         "<host>",
@@ -190,7 +194,7 @@ class Redactor:
                     f"A record holds over {MOST_TEXTS:,} different texts: it is no launch's, and not packed."
                 )
             found = _VARIABLE.sub(_variable, other_device(without_secrets(visible(text))))
-            self._searched[text] = self._named(_replaced(_replaced(found, _PATHS), _PATTERNS))
+            self._searched[text] = self._named(_replaced(found, (*_USERS, *_PATHS, *_PATTERNS)))
         return self._searched[text]
 
     def version(self, text: str) -> str:

@@ -56,7 +56,13 @@ _WORD = (
 _NO_PASSWORD = r"(?:not|no|too|invalid|incorrect|required|needed|missing|wrong|empty|set|unset|expired|being|used)\b"
 _FOLLOWED = (
     # Options of commands that take a password.
-    re.compile(r"(\b(?:mysql|mariadb|sshpass)[\w-]{0,20}\b[^\n|;]{0,200}?[ \t]-p[ \t]*)(?!<redacted>)[^\s-]\S*"),
+    re.compile(
+        r"(\b(?:mysql[\w-]{0,20}|mariadb[\w-]{0,20}|sshpass|login)\b[^\n|;]{0,200}?[ \t]-p[ \t]*)"
+        r"(?!<redacted>)[^\s-]\S*"
+    ),
+    re.compile(r"(\bredis-cli\b[^\n|;]{0,200}?[ \t]-a[ \t]*)(?!<redacted>)\S+"),
+    re.compile(r"(?i)(\blogin\s+\S{1,64}\s+password\s+)(?!<redacted>)\S+"),  # .netrc
+    re.compile(rf"(?i)(\bset[ \t]+[\w.-]{{0,64}}?{_WORD}[ \t]+)(?!<redacted>|to\b)\S+"),
     re.compile(r"((?<!\S)(?:-u|--user)[ =][^\s:]{1,64}:)(?!<redacted>|\d+\b)\S+"),
     re.compile(
         rf"(?i)(?:(?<![A-Za-z0-9])|(?=password|passwd|passphrase|secret))((?:{_PHRASE}){_IS})(?!<redacted>){_REST}"

@@ -69,6 +69,10 @@ def test_a_token_of_a_known_shape_goes_wherever_it_stands(token, sentence):
         "mysql -u root -phunter2-x",
         "sshpass -p hunter2-x ssh host",
         "curl -u ada:hunter2-x",
+        "docker login -u ada -p hunter2-x reg",
+        "redis-cli -h box -a hunter2-x ping",
+        "machine api.example login ada password hunter2-x",
+        "aws configure set aws_secret_access_key hunter2-x",
         r"{\"password\": \"hunter2-x\"}",
         'password="a\\"hunter2-x"',
         '"auth": "hunter2-x"',
@@ -99,6 +103,7 @@ def test_a_value_that_follows_the_name_of_a_secret_goes(text):
         "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_",
         "GPTNeoX20BForSequenceClassificationWithPooledHiddenStates",
         "docker run --user 1000:1000 -p 80:80",
+        "set password to what the page says",
     ],
 )
 def test_what_only_speaks_of_such_things_stays(text):
@@ -160,6 +165,10 @@ def redacted(text: str, name: str = "nodename17.corp.example", **environment: st
         ("uid=ada,ou=people,dc=corp", "people"),
         ("uid=1000(ada) gid=1000(adas)", "ada"),
         ("user='ada'", "ada"),
+        ("GET /v2/x?user=ada&n=1", "ada"),
+        ("Username: ada", "ada"),
+        ("node login: ada", "ada"),
+        ("docker login -u ada reg", "ada"),
         ("pass\x1b[0mword=ada", "ada"),
         ("pass\ufffd[1;31mword=ada", "ada"),
         ("gh\u200bp_" + "a1B2" * 9, "a1B2"),
@@ -214,7 +223,8 @@ def test_a_user_whom_a_text_or_a_variable_names_goes_wherever_he_stands():
 
 
 def test_times_and_numbers_of_users_stay():
-    assert "scputimes(user=12.3, uid=1000)" in redacted("scputimes(user=12.3, uid=1000)")
+    text = "scputimes(user=12.3, uid=1000), conv(groups=32, user=None, login=True, dc=3), user: expected int"
+    assert text in redacted(text)
 
 
 def test_a_host_called_like_a_thing_of_ours_takes_only_its_own_spelling_with_it():
@@ -255,7 +265,19 @@ def test_any_text_is_redacted_and_redacting_twice_changes_nothing(text):
         "-----BEGIN A",
         'pass="\\"',
     ]
-    + ["a.com.", "http://<redacted>", "-a-", "password is ", "auth=", "END PRIVATE KEY-----", "A_USER=a"],
+    + [
+        "a.com.",
+        "http://<redacted>",
+        "-a-",
+        "password is ",
+        "auth=",
+        "login a ",
+        "set a",
+        "login ",
+        "redis-cli ",
+        "END PRIVATE KEY-----",
+        "A_USER=a",
+    ],
 )
 def test_a_text_four_times_as_long_takes_no_sixteen_times_as_long(piece):
     redactor = Redactor([])
