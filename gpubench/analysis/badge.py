@@ -35,13 +35,6 @@ def badge(record: Launched, verifications: Iterable[Verification]) -> str:
 
 
 def _covers(verification: Verification, record: Launched) -> bool:
-    case = record.case
-    same_subject = (
-        (verification.workload, verification.framework) == (case.workload, case.framework)
-        and verification.device_kind == case.device_kind
-        and case.precision == "fp32"
-    )
-    if verification.strategy is not None:
-        same_subject &= (verification.strategy, verification.n_devices) == (case.strategy, case.n_devices)
-    same_software = verification.software.items() <= record.software.items()
-    return same_subject and same_software and verification.proves_nothing is None
+    if record.case.precision != "fp32" or not verification.is_of(record.case, record.software):
+        return False
+    return verification.proves_nothing is None

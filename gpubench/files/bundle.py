@@ -10,10 +10,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import hashlib
+import io
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,11 +23,11 @@ import msgspec
 
 from gpubench import __version__
 from gpubench.files import sealed, series, store, verified
-from gpubench.files.line import LEFT_OUT
+from gpubench.files.line import LEFT_OUT, Reader
 from gpubench.files.redaction import Redactor, other_device
 from gpubench.files.reducing import ReducedRun
 from gpubench.files.untrusted import inert, lines, open_file, read_bytes
-from gpubench.files.writing import write_whole
+from gpubench.files.writing import own_folder, write_whole
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.verification import Verification
 from gpubench.spec.verification import to_json as verification_to_json
@@ -35,7 +36,7 @@ R = TypeVar("R", store.Run, ReducedRun)
 
 FORMAT = 1
 SUFFIX = ".gpubench.zip"
-_VERIFIED = "verified-"  # the start of a verification's name
+MOST_VERIFICATIONS, LARGEST_VERIFICATIONS = 400, 4 << 20  # of one run, each held against its launches; all together
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,10 @@ def pack(run: store.Run, output: Path, redact: bool = True) -> Bundle:
     name = re.sub(r"[^A-Za-z0-9._-]", "_", run.path.stem)[:90].lstrip("._-") or "run"
     redactor = Redactor(record for record, _ in _records(run.path)) if redact else None
     members: dict[str, bytes] = {}
-    journal, software, gone, with_series, left = bytearray(), [], [], 0, sealed.LARGEST_CONTENT
+    journal, records, gone, with_series, left = bytearray(), 0, [], 0, sealed.LARGEST_CONTENT
     too_much = False
     for index, (record, series_file) in enumerate(_records(run.path)):
-        software.append(record["software"])
+        records += 1
         written = redactor.record(record) if redactor else record
         if series_file is not None:
             with_series += 1
@@ -82,7 +83,8 @@ def pack(run: store.Run, output: Path, redact: bool = True) -> Bundle:
         if len(journal) > left:
             raise UsageError(f"{run.path} is too large to be packed: over {sealed.LARGEST_CONTENT >> 20} MiB.")
     members[f"{name}.jsonl"] = bytes(journal)
-    members |= _verifications(run, software, redactor)
+    members |= (verifications := _verifications(run, redactor))
+    _see_that_they_are_few(run.path, verifications)
     if len(members) >= sealed.MOST_MEMBERS:  # with the manifest
         raise UsageError(f"{run.path} is too large to be packed: over {sealed.MOST_MEMBERS} files.")
     manifest = {
@@ -90,7 +92,7 @@ def pack(run: store.Run, output: Path, redact: bool = True) -> Bundle:
         "made_by": f"gpubench {__version__}",
         "run": name,
         "redacted": redact,
-        "records": len(software),
+        "records": records,
         "skipped_lines": run.skipped_lines,
     }
     content = sealed.sealed(manifest, members)
@@ -106,6 +108,9 @@ def read(path: Path) -> Bundle:
     manifest, members, content = sealed.read(path)
     if manifest["format"] > FORMAT:
         raise UsageError(f"{path} is of a newer format than this gpubench reads ({FORMAT}): upgrade gpubench.")
+    lines = members[f"{manifest['run']}.jsonl"].count(b"\n")
+    if lines != manifest["records"]:
+        raise UsageError(f"{inert(str(path))} contradicts itself: {manifest['records']} records told, {lines} in it.")
     return Bundle(
         run=manifest["run"],
         redacted=manifest["redacted"],
@@ -117,27 +122,28 @@ def read(path: Path) -> Bundle:
 
 
 def unpack(path: Path, folder: Path) -> list[Path]:
-    """Write the members into `folder`. UsageError where another file of that name is there; nothing is written then.
+    """Write the members into `folder`, and only into folders of that run in it.
 
-    The journal has a line in place of each that could not be read when it was packed, so that no reader of it takes
-    the run for a whole one.
+    UsageError where another file of that name is there, where the run has no record, or where what was verified is of
+    another run; nothing is written then. The journal has a line in place of each that could not be read when it was
+    packed, so that no reader of it takes the run for a whole one.
     """
     bundle = read(path)
-    targets = {folder / _place(name): content for name, content in bundle.members.items()}
-    targets |= {
-        target: content + LEFT_OUT * bundle.skipped_lines
-        for target, content in targets.items()
-        if target.suffix == ".jsonl"
-    }
+    _see_that_it_is_one_run(path, bundle)
+    journal = folder / f"{bundle.run}.jsonl"
+    targets = {_place(name, journal): content for name, content in bundle.members.items()}
+    targets[journal] += LEFT_OUT * bundle.skipped_lines
     for target, content in targets.items():
         if (target.exists() or target.is_symlink()) and not _is(target, content):
             raise UsageError(f"{target} is there already and is another file; choose another folder with -o.")
     try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for within in {target.parent for target in targets} - {folder}:
+            own_folder(within)
         for target, content in targets.items():
-            target.parent.mkdir(parents=True, exist_ok=True)
             write_whole(target, content)
     except OSError as error:
-        raise UsageError(f"Cannot write to {folder}: {error.strerror}.") from error
+        raise UsageError(f"Cannot write to {error.filename or folder}: {error.strerror}.") from error
     return list(targets)
 
 
@@ -150,7 +156,8 @@ def load(path: Path, read_run: Callable[[Path], R]) -> tuple[R, list[Verificatio
         run = read_run(journal)
     except UsageError as error:  # nobody knows the temporary file
         raise UsageError(str(error).replace(str(journal), inert(str(path)))) from error
-    return replace(run, path=path), verified.load(Path(folder.name))
+    verifications = verified.of_bundle(journal)
+    return replace(run, path=path, verifications=verifications), verifications
 
 
 def _records(path: Path) -> Iterator[tuple[dict[str, Any], str | None]]:
@@ -166,22 +173,56 @@ def _records(path: Path) -> Iterator[tuple[dict[str, Any], str | None]]:
                 yield msgspec.json.decode(msgspec.json.encode(record)), record.telemetry.series_file
 
 
-def _verifications(
-    run: store.Run, software: Sequence[Mapping[str, str]], redactor: Redactor | None
-) -> dict[str, bytes]:
-    """What was verified in the software of these records."""
+def _verifications(run: store.Run, redactor: Redactor | None) -> dict[str, bytes]:
+    """What was verified of these records."""
     found = {}
     for each in run.verifications:
-        if any(each.software.items() <= versions.items() for versions in software):
+        if any(each.is_of(record.case, record.software) for record in run.records):
             body = json.loads(verification_to_json(each))
-            body = redactor.value(body) if redactor else body
-            found[f"{_VERIFIED}{each.fingerprint}.json"] = json.dumps(body, indent=2).encode()
+            if redactor:  # its subject stays, as a record's case does
+                body |= redactor.value({"software": body["software"]})
+                for finding in body["findings"]:
+                    finding["message"] = redactor.text(finding["message"])
+            found[f"verified-{each.fingerprint}.json"] = json.dumps(body, indent=2).encode()
     return found
 
 
-def _place(name: str) -> str:
-    """Where a member goes in the folder: verifications to where they are looked for."""
-    return f"verified/{name.removeprefix(_VERIFIED)}" if name.startswith(_VERIFIED) else name
+def _see_that_it_is_one_run(path: Path, bundle: Bundle) -> None:
+    """UsageError unless it has a record, and verifications of its own records alone."""
+    name, others = inert(str(path)), {}
+    members = {member: content for member, content in bundle.members.items() if sealed.VERIFIED.fullmatch(member)}
+    _see_that_they_are_few(path, members)
+    for member, content in members.items():
+        try:
+            others[member] = verified.decode(content)
+        except ValueError as error:
+            raise UsageError(f"{name} is no bundle of gpubench: {member} is no verification: {error}.") from None
+    reader = Reader()
+    records, told = 0, ""
+    for number, line in enumerate(io.BytesIO(bundle.members[f"{bundle.run}.jsonl"]), 1):
+        try:
+            record = reader.read(line)
+        except ValueError as error:
+            told = told or f"{bundle.run}.jsonl, line {number}: {error}"
+            continue
+        records += 1
+        others = {member: each for member, each in others.items() if not each.is_of(record.case, record.software)}
+        if not others:
+            break
+    store.see_that_there_is_one(path, range(records), [inert(told)] if told else [])
+    if others:
+        raise UsageError(f"{name} holds verifications of another run: {', '.join(sorted(others)[:3])}.")
+
+
+def _see_that_they_are_few(path: Path, verifications: Mapping[str, bytes]) -> None:
+    if len(verifications) > MOST_VERIFICATIONS or sum(map(len, verifications.values())) > LARGEST_VERIFICATIONS:
+        raise UsageError(f"{inert(str(path))} has more verifications than a run may have ({MOST_VERIFICATIONS}).")
+
+
+def _place(name: str, journal: Path) -> Path:
+    """Where a member goes: verifications to where they are looked for, for that run and no other."""
+    verification = sealed.VERIFIED.fullmatch(name)
+    return verified.folder_of(journal) / verification[1] if verification else journal.parent / name
 
 
 def _is(path: Path, content: bytes) -> bool:

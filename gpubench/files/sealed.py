@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import struct
 import zipfile
 import zlib
@@ -24,7 +25,7 @@ LARGEST_FILE = 128 << 20
 LARGEST_CONTENT = 160 << 20  # of all members together, unpacked: 10,000 launches take 143 MiB
 MOST_MEMBERS = 20_000  # a launch may have a file of its own for its series
 LARGEST_MANIFEST = 8 << 20
-SUFFIXES = (".jsonl", ".parquet", ".json")
+VERIFIED = re.compile(r"verified-([0-9a-f]{16}\.json)")  # a verification, and the name of its file
 _MANIFEST = "manifest.json"
 _SEAL = b"gpubench bundle, sha256 of all before: "
 _COMMENT_LENGTH = len(_SEAL) + 64
@@ -102,22 +103,26 @@ def _opened(content: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
 
 def _checked(manifest: dict[str, Any]) -> dict[str, Any]:
     """The manifest, of the shape that is relied on."""
-    kinds = {"format": int, "made_by": str, "run": str, "redacted": bool, "skipped_lines": int, "members": dict}
+    kinds = {"format": int, "made_by": str, "run": str, "redacted": bool, "members": dict}
+    kinds |= {"records": int, "skipped_lines": int}
     for key, kind in kinds.items():
-        if not isinstance(manifest, dict) or not isinstance(manifest.get(key), kind):
-            raise ValueError(f"its manifest has no {key}")
-    if not 0 <= manifest["skipped_lines"] <= MOST_LINES:
+        if not isinstance(manifest, dict) or type(manifest.get(key)) is not kind:  # True is no number
+            raise ValueError(f"its manifest does not tell {key}")
+    if not all(0 <= manifest[key] <= MOST_LINES for key in ("records", "skipped_lines")):
         raise ValueError("its manifest counts lines that no journal has")
-    journals = 0
+    journals, run = 0, manifest["run"]
     for name in manifest["members"]:
         parts = name.split("/", 1) if name.endswith(".parquet") else [name]  # series lie in a folder of their own
         if not all(NAME.fullmatch(part) for part in parts):  # no leading dot, no other separator: it stays in its place
             raise ValueError(f"{name[:100]!a} cannot be the name of a member")
-        if not name.endswith(SUFFIXES):
+        is_series = parts[0] == f"{run}.series" and len(parts) == 2
+        if not (name.endswith(".jsonl") or is_series or VERIFIED.fullmatch(name)):
             raise ValueError(f"{name[:100]!a} is no file of a run")
         journals += name.endswith(".jsonl")
     if journals != 1:
         raise ValueError(f"it has {journals} runs in it, not one")
+    if f"{run}.jsonl" not in manifest["members"]:
+        raise ValueError("its run is another than its manifest names")
     return manifest
 
 

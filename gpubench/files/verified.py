@@ -1,4 +1,7 @@
-"""Verifications to and from `verified/` in the results folder, so that they go where the records go."""
+"""Verifications to and from `verified/` in the results folder, so that they go where the records go.
+
+Those that came with a run in a bundle lie in a folder of that run alone, so that no vendor vouches for another.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,31 @@ def save(verification: Verification, results: Path) -> Path:
 
 def load(results: Path) -> list[Verification]:
     """All that can be read. A file that is damaged, or of a later version, proves nothing and is left out."""
+    return _in(results / "verified")
+
+
+def of_bundle(journal: Path) -> list[Verification]:
+    """Those that came in the run's bundle, as `load` reads them."""
+    return _in(folder_of(journal))
+
+
+def folder_of(journal: Path) -> Path:
+    """Where a bundle's verifications lie beside its journal, whether it is there or not."""
+    return journal.with_suffix(".verified")
+
+
+def beside(journal: Path) -> list[Verification]:
+    """Those of the run's bundle, and those in `verified/` of the results folder.
+
+    That holds the journal, or the machine's folder that holds it.
+    """
+    near = [each for folder in (journal.parent, journal.parent.parent) for each in load(folder)]
+    return of_bundle(journal) + near
+
+
+def _in(folder: Path) -> list[Verification]:
     found = []
-    for path in sorted((results / "verified").glob("*.json")):
+    for path in sorted(folder.glob("*.json")):
         try:
             found.append(decode(read_bytes(path, LARGEST_BYTES)))
         except (OSError, UsageError, ValueError):
@@ -52,8 +78,3 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made := dict(pairs)) != len(pairs):
         raise ValueError("it says something twice")
     return made
-
-
-def beside(journal: Path) -> list[Verification]:
-    """Those in `verified/` of the results folder, which holds the journal or the machine's folder that holds it."""
-    return [each for folder in (journal.parent, journal.parent.parent) for each in load(folder)]

@@ -8,11 +8,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from gpubench.spec.case import DeviceKind
+from gpubench.spec.case import Case, DeviceKind
 
 SCHEMA = 1
 
@@ -81,6 +81,13 @@ class Verification:
     compared_with: list[str] = field(default_factory=list)
     verified_at: str  # ISO 8601, UTC
     findings: list[Finding] = field(default_factory=list)
+
+    def is_of(self, case: Case, software: Mapping[str, str]) -> bool:
+        """Whether that is what it is about: a launch of the case in that software."""
+        same = (self.workload, self.framework, self.device_kind) == (case.workload, case.framework, case.device_kind)
+        if self.strategy is not None:
+            same &= (self.strategy, self.n_devices) == (case.strategy, case.n_devices)
+        return same and self.software.items() <= software.items()
 
     @property
     def proves_nothing(self) -> str | None:

@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpubench.analysis.scaling import summarize
-from gpubench.files import bundle, series, store, verified
+from gpubench.analysis.scaling import summarize, summarize_runs
+from gpubench.files import bundle, reducing, series, store, verified
 from gpubench.files import sealed as container
 from gpubench.files.redaction import redact
 from gpubench.report import tables
 from gpubench.spec.errors import UsageError
 from gpubench.spec.record import as_dict, to_json
-from gpubench.spec.verification import Finding, Verification
-from tests.builders import make_case, make_launches, make_machine, make_run
+from gpubench.spec.verification import Verification
+from gpubench.spec.verification import to_json as verification_to_json
+from tests.builders import make_case, make_findings, make_launches, make_machine, make_run
 
 UUID = "GPU-3f2c1a90-1111-2222-3333-444455556666"
 
@@ -40,14 +41,17 @@ def packed(tmp_path_factory) -> bytes:
     return path.read_bytes()
 
 
-def sealed(members: dict[str, bytes], manifest: dict | None = None) -> bytes:
-    """A bundle as somebody else may make it: well sealed, whatever is in it."""
+def sealed(members: dict[str, bytes], manifest: dict | None = None, **told) -> bytes:
+    """A bundle as somebody else may make it: well sealed, whatever is in it. `told` is said in the manifest instead."""
+    journal = next((name for name in members if name.endswith(".jsonl")), "x.jsonl")
     manifest = manifest or {
         "format": 1,
         "made_by": "test",
-        "run": "x",
+        "run": journal.removesuffix(".jsonl"),
         "redacted": True,
+        "records": members.get(journal, b"").count(b"\n"),
         "skipped_lines": 0,
+        **told,
         "members": {name: container._fingerprint(content) for name, content in members.items()},
     }
     return container.zipped({"manifest.json": json.dumps(manifest).encode(), **members})
@@ -347,23 +351,136 @@ def test_a_member_may_lie_in_one_folder_and_nowhere_else(tmp_path, name):
         bundle.unpack(tmp_path / "y.gpubench.zip", tmp_path / "out")
 
 
-def test_verifications_of_the_same_software_go_along(tmp_path):
+def test_verifications_of_the_same_cases_in_the_same_software_go_along(tmp_path):
     [record] = make_launches(make_case(), [100.0])
-    for software in (record.software, {"torch": "0"}):
-        verified.save(verification(software), tmp_path)
+    own = verification(record.software)
+    for each in (own, verification({"torch": "0"}), replace(own, n_devices=8), replace(own, workload="mlp")):
+        verified.save(each, tmp_path)
+    bundle.pack(saved(tmp_path, [record]), tmp_path / "x.gpubench.zip")
+    _, found = bundle.load(tmp_path / "x.gpubench.zip", store.load)
+    assert found == [own]
+
+
+@pytest.mark.parametrize("private", ["torch", "resnet20", "single", "loss", "reference"])
+def test_a_host_that_is_called_like_a_part_of_a_verification_takes_nothing_of_it_along(tmp_path, private):
+    [record] = make_launches(make_case(), [100.0], machine=make_machine(name=private))
+    own = verification(record.software)
+    verified.save(own, tmp_path)
     bundle.pack(saved(tmp_path, [record]), tmp_path / "x.gpubench.zip")
     _, [found] = bundle.load(tmp_path / "x.gpubench.zip", store.load)
-    assert found.software == record.software
+    assert replace(found, findings=[]) == replace(own, findings=[])
+    assert [each.name for each in found.findings] == ["first loss", "weights"]
 
 
-def verification(software: dict[str, str]) -> Verification:
+ABOUT = "verified-0123456789abcdef.json"
+
+
+def members_of(records, about: list[Verification], name: str = "0001_first") -> dict[str, bytes]:
+    """Of a bundle that says so of its run."""
+    lines = "".join(to_json(record) + "\n" for record in records)
+    written = {f"verified-{each.fingerprint}.json": verification_to_json(each).encode() for each in about}
+    return {f"{name}.jsonl": lines.encode(), **written}
+
+
+def refused(tmp_path: Path, content: bytes, match: str) -> None:
+    """By `unpack` and by all that reads bundles; nothing is written."""
+    path, out = tmp_path / "x.gpubench.zip", tmp_path / "out"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=match):
+        bundle.unpack(path, out)
+    assert not out.exists()
+    with pytest.raises(UsageError, match=match):
+        bundle.load(path, store.load)
+
+
+@pytest.mark.parametrize(
+    "other", [{"workload": "mlp"}, {"framework": "mxnet"}, {"n_devices": 8}, {"device_kind": "gpu"}, {"software": {}}]
+)
+def test_a_bundle_with_a_verification_of_another_run_is_refused(tmp_path, other):
+    [record] = make_launches(make_case(), [100.0])
+    own = verification(record.software)
+    another = replace(own, **({"software": {**own.software, "torch": "0"}} if "software" in other else other))
+    refused(tmp_path, sealed(members_of([record], [own, another])), "holds verifications of another run")
+
+
+@pytest.mark.parametrize("name", ["verified-.json", "verified-x.json", "verified-../x.json", "x.json", f"{ABOUT}.json"])
+def test_a_verification_has_a_name_as_pack_gives_it(tmp_path, name):
+    members = members_of(make_launches(make_case(), [100.0]), [])
+    refused(tmp_path, sealed({**members, name: b"{}"}), "is no file of a run|cannot be the name of a member")
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[" * 100_000, b'{"schema": 1, "schema": 1}'])
+def test_what_is_called_a_verification_and_is_none_is_refused(tmp_path, content):
+    members = members_of(make_launches(make_case(), [100.0]), [])
+    refused(tmp_path, sealed({**members, ABOUT: content}), "is no verification")
+
+
+def test_more_verifications_than_a_run_has_are_refused_before_they_are_read(tmp_path):
+    members = members_of(make_launches(make_case(), [100.0]), [])
+    many = {f"verified-{number:016x}.json": b"{}" for number in range(bundle.MOST_VERIFICATIONS + 1)}
+    refused(tmp_path, sealed({**members, **many}), "more verifications than a run may have")
+
+
+def test_no_bundle_vouches_for_a_run_beside_it(tmp_path):
+    records = make_launches(make_case(), [100.0, 101.0])
+    about = [
+        replace(verification(records[0].software, strategy), findings=make_findings(strategy))
+        for strategy in (None, "single")
+    ]
+    (tmp_path / "a.gpubench.zip").write_bytes(sealed(members_of(records, about, "0001_a")))
+    (tmp_path / "b.gpubench.zip").write_bytes(sealed(members_of(records, [], "0001_b")))
+    for name in "ab":
+        bundle.unpack(tmp_path / f"{name}.gpubench.zip", tmp_path / "out")
+    for load in (store.load, reducing.load):
+        shown = [summarize_runs([load(tmp_path / "out" / f"0001_{name}.jsonl")])[0].verification for name in "ab"]
+        assert shown == ["verified", "not verified"]
+    assert bundle.load(tmp_path / "b.gpubench.zip", store.load)[0].verifications == []
+    again = bundle.pack(store.load(tmp_path / "out" / "0001_a.jsonl"), tmp_path / "again.gpubench.zip")
+    assert sum(name.startswith("verified-") for name in again.members) == 2
+
+
+@pytest.mark.parametrize("within", ["0001_first.series", "0001_first.verified"])
+def test_unpacking_writes_through_no_link(tmp_path, within):
+    [record] = make_launches(make_case(), [100.0])
+    members = members_of([record], [verification(record.software)])
+    (tmp_path / "x.gpubench.zip").write_bytes(sealed({**members, "0001_first.series/00000.parquet": b""}))
+    for name in ("outside", "out"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "out" / within).symlink_to("../outside")
+    with pytest.raises(UsageError, match=f"Cannot write to .*{within}: it is a link"):
+        bundle.unpack(tmp_path / "x.gpubench.zip", tmp_path / "out")
+    assert list((tmp_path / "outside").iterdir()) == []
+    assert not (tmp_path / "out" / "0001_first.jsonl").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"{}\n", b"mine\nand yours\n", b"mine"])
+def test_a_run_without_a_record_is_refused(tmp_path, content):
+    refused(tmp_path, sealed({"x.jsonl": content}), r"x\.gpubench\.zip holds no readable record")
+
+
+@pytest.mark.parametrize("records", [0, 1, 4, -1, float("nan"), 3.0, True, None, "3", 10**9])
+def test_a_manifest_that_contradicts_its_journal_is_refused(tmp_path, records):
+    members = members_of(make_launches(make_case(), [100.0, 101.0, 99.0]), [])
+    (tmp_path / "honest.zip").write_bytes(sealed(members))
+    bundle.unpack(tmp_path / "honest.zip", tmp_path / "fine")
+    refused(tmp_path, sealed(members, records=records), "contradicts itself|does not tell records|no journal has")
+
+
+def test_the_run_and_its_series_have_the_name_that_the_manifest_says(tmp_path):
+    members = members_of(make_launches(make_case(), [100.0]), [])
+    refused(tmp_path, sealed(members, run="another"), "its run is another")
+    refused(tmp_path, sealed({**members, "another.series/00000.parquet": b""}), "is no file of a run")
+
+
+def verification(software: dict[str, str], strategy: str | None = "single") -> Verification:
     return Verification(
         workload="resnet20",
         framework="torch",
-        strategy="single",
+        strategy=strategy,
         device_kind="cpu",
         n_devices=1,
         software=software,
+        compared_with=["reference"] if strategy else [],
         verified_at="2026-01-01T00:00:00+00:00",
-        findings=[Finding(name="first loss", passed=True, message="equal")],
+        findings=[each for each in make_findings("single") if each.name in ("first loss", "weights")],
     )

@@ -20,7 +20,8 @@ MIB = 1 << 20
 
 def listed(members: Mapping[str, bytes]) -> dict[str, Any]:
     known = {name: sealed._fingerprint(content) for name, content in members.items()}
-    return {"format": 1, "made_by": "x", "run": "x", "redacted": True, "skipped_lines": 0, "members": known}
+    told = {"format": 1, "made_by": "x", "run": "x", "redacted": True, "skipped_lines": 0}
+    return {**told, "records": members.get("x.jsonl", b"").count(b"\n"), "members": known}
 
 
 def bundle(
@@ -60,6 +61,18 @@ def in_directory(offset: int, value: bytes) -> Callable[[bytes], bytes]:
 
 
 JOURNAL = {"x.jsonl": LINES}
+VERIFIED = "verified-0123456789abcdef.json"
+
+
+def about_another() -> bytes:
+    """A verification that is not of the run's records, and differs from them in a version alone."""
+    record = json.loads(LINES.splitlines()[0])
+    subject = {name: record["case"][name] for name in ("workload", "framework", "strategy", "device_kind", "n_devices")}
+    software = {**record["software"], "python": "0"}
+    return json.dumps({**subject, "software": software, "verified_at": "2026-01-01T00:00:00+00:00"}).encode()
+
+
+ABOUT = about_another()
 BUNDLES: dict[str, Callable[[Path], None]] = {
     "a bomb of zeros": bundle({"x.jsonl": bytes(159 * MIB)}),
     "a bomb of records": bundle({"x.jsonl": LINES * (155 * MIB // len(LINES))}),
@@ -72,12 +85,17 @@ BUNDLES: dict[str, Callable[[Path], None]] = {
     "a wrong checksum": bundle(JOURNAL, change=in_directory(16, b"\1\2\3\4")),
     "a password": bundle(JOURNAL, change=in_directory(8, b"\1\0")),
     "an unknown method": bundle(JOURNAL, change=in_directory(10, b"\x63\0")),
-    "members in one place": bundle({**JOURNAL, "y.json": b"{}"}, change=in_directory(42, b"\0\0\0\0")),
+    "members in one place": bundle({**JOURNAL, VERIFIED: b"{}"}, change=in_directory(42, b"\0\0\0\0")),
     "a member before the file": bundle(JOURNAL, change=in_directory(42, b"\xff\xff\xff\x7f")),
     "members twice": bundle(JOURNAL, twice=True),
-    "a link": bundle({**JOURNAL, "verified-x.json": b"/etc/passwd"}),
-    "very many members": bundle({**JOURNAL, **{f"{i}.json": b"" for i in range(60_000)}}),
-    "many members": bundle({**JOURNAL, **{f"{i}.json": b"{}" for i in range(19_000)}}),
+    "a link": bundle({**JOURNAL, VERIFIED: b"/etc/passwd"}),
+    "very many members": bundle({**JOURNAL, **{f"x.series/{i}.parquet": b"" for i in range(60_000)}}),
+    "many members": bundle({**JOURNAL, **{f"x.series/{i}.parquet": b"{}" for i in range(19_000)}}),
+    "many verifications": bundle({**JOURNAL, **{f"verified-{i:016x}.json": ABOUT for i in range(19_000)}}),
+    "verifications of others": bundle(
+        {"x.jsonl": LINES * (150 * MIB // len(LINES)), **{f"verified-{i:016x}.json": ABOUT for i in range(400)}}
+    ),
+    "a verification of many values": bundle({**JOURNAL, VERIFIED: b"[" + b"[]," * (50 * MIB) + b"0]"}),
     "a deep manifest": bundle(JOURNAL, manifest=b'{"format":' + b"[" * MIB),
     "a manifest of huge numbers": bundle(JOURNAL, manifest=b'{"format": ' + b"9" * 5000 + b"}"),
     "a manifest of large numbers": bundle(
