@@ -28,6 +28,7 @@ from gpubench.files.redaction import Redactor, other_device
 from gpubench.files.reducing import ReducedRun
 from gpubench.files.untrusted import inert, lines, open_file, read_bytes
 from gpubench.files.writing import own_folder, write_whole
+from gpubench.spec.case import Case
 from gpubench.spec.errors import GpubenchError, UsageError
 from gpubench.spec.verification import Verification
 from gpubench.spec.verification import to_json as verification_to_json
@@ -198,7 +199,7 @@ def _see_that_it_is_one_run(path: Path, bundle: Bundle) -> None:
         except ValueError as error:
             raise UsageError(f"{name} is no bundle of gpubench: {member} is no verification: {error}.") from None
     reader = Reader()
-    records, told = 0, ""
+    records, told, seen = 0, "", set[tuple[Case, tuple[tuple[str, str], ...]]]()
     for number, line in enumerate(io.BytesIO(bundle.members[f"{bundle.run}.jsonl"]), 1):
         try:
             record = reader.read(line)
@@ -206,6 +207,9 @@ def _see_that_it_is_one_run(path: Path, bundle: Bundle) -> None:
             told = told or f"{bundle.run}.jsonl, line {number}: {error}"
             continue
         records += 1
+        if (subject := (record.case, tuple(record.software.items()))) in seen:
+            continue
+        seen.add(subject)
         others = {member: each for member, each in others.items() if not each.is_of(record.case, record.software)}
         if not others:
             break
