@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from gpubench.spec.invariants import sensors
 from gpubench.spec.record import DeviceTelemetry, Round, RoundTelemetry, RunRecord
 
 
@@ -34,9 +33,10 @@ def round_loads(record: RunRecord) -> list[RoundLoad]:
     devices = [_Sampled(sampled.get(device.id)) for device in record.devices]
     n_cores = [len(device.cores) or record.case.cores_per_device for device in record.devices]
     loads = []
-    for one, percents in zip(record.rounds, sensors.busy_percents(record), strict=True):
+    for one in record.rounds:
         seconds = (one.end_ns - one.start_ns) / 1e9
-        foreign = _foreign(percents, n_cores, seconds, one.rank_cpu_seconds)
+        found = [device.rounds.get(one.index) for device in devices]
+        foreign = _foreign(found, n_cores, seconds, one.rank_cpu_seconds)
         loads.append(RoundLoad(one.index, seconds, foreign, _stolen(one, devices)))
     return loads
 
@@ -86,16 +86,16 @@ class _Sampled:
 
 
 def _foreign(
-    percents: Sequence[float | None], n_cores: Sequence[int], seconds: float, ours: Sequence[float]
+    sampled: Sequence[RoundTelemetry | None], n_cores: Sequence[int], seconds: float, ours: Sequence[float]
 ) -> float | None:
-    """Of one round, from how busy each device was, its cores, and the CPU seconds of each rank."""
-    if seconds <= 0 or not percents or not all(n_cores):
+    """Of one round, from what was sampled of each device, its cores, and the CPU seconds of each rank."""
+    if seconds <= 0 or not sampled or not all(n_cores):
         return None
     busy = []
-    for percent, cores in zip(percents, n_cores, strict=True):
-        if percent is None:
+    for each, cores in zip(sampled, n_cores, strict=True):
+        if each is None or each.utilization_percent is None:
             return None
-        busy.append(percent / 100 * cores * seconds)
+        busy.append(each.utilization_percent / 100 * cores * seconds)
     if len(ours) == len(busy):
         worst = 0.0
         for seen, own, cores in zip(busy, ours, n_cores, strict=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 GIB = 1024**3
 
@@ -53,16 +54,16 @@ class Workload:
     cpu_batch_per_core: int
     gpu_batches: tuple[tuple[int, int], ...]
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         return sum(layer.parameters for layer in self.layers)
 
-    @property
+    @cached_property
     def macs_per_sample(self) -> int:
         """Multiply-adds of one forward pass over one sample."""
         return sum(layer.macs for layer in self.layers)
 
-    @property
+    @cached_property
     def training_flops_per_sample(self) -> int:
         """FLOPs of forward and backward: 2 a multiply-add, and backward costs twice forward (PaLM, appendix B)."""
         return 3 * 2 * self.macs_per_sample

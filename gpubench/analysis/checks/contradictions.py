@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from gpubench.spec.invariants import OF_LAUNCH, OF_SETTING, OF_TELEMETRY, Invariant, broken
 from gpubench.spec.invariants import rounds as of_rounds
+from gpubench.spec.invariants import sensors
 from gpubench.spec.record import Check, RunRecord
 
 
@@ -43,7 +44,7 @@ def _time(record: RunRecord) -> Iterator[Check]:
 
 
 def _telemetry(record: RunRecord) -> Iterator[Check]:
-    if problems := broken(OF_TELEMETRY, record):
+    if not sensors.all_hold(record) and (problems := broken(OF_TELEMETRY, record)):
         yield Check(
             name="telemetry_contradiction",
             severity="warning",

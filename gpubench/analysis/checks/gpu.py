@@ -211,9 +211,12 @@ def _always_busy(device: DeviceTelemetry) -> bool:
 
 
 def _energy(record: RunRecord) -> Iterator[Check]:
-    seconds = {each.index: (each.end_ns - each.start_ns) / 1e9 for each in record.rounds}
+    seconds: dict[int, float] = {}
     for device in record.telemetry.devices:
         for each in device.rounds:
+            if each.energy_joules is None and not each.energy_problem:
+                continue
+            seconds = seconds or {one.index: (one.end_ns - one.start_ns) / 1e9 for one in record.rounds}
             problem = each.energy_problem or _contradiction(each, seconds.get(each.index))
             if problem:
                 yield Check(

@@ -25,7 +25,7 @@ def _unread(record: RunRecord) -> Iterator[Check]:
     sampled = record.telemetry.devices  # one that is not among them is another check's, sampled_other_devices
     told = []
     for device in sampled:
-        blind = [each.index for each in device.rounds if _figures(each) == _NONE]
+        blind = [each.index for each in device.rounds if each.utilization_percent is None and _is_blind(each)]
         if blind:
             told.append(f"nothing was read of {device.id} in {_rounds(blind, len(device.rounds))} ({_why(device)})")
     if told:
@@ -55,6 +55,8 @@ def _why(device: DeviceTelemetry) -> str:
 
 def _gaps(record: RunRecord) -> Iterator[Check]:
     """A metric of a device that was read in the launch, and has no figure in a round that was long enough for one."""
+    if not any([each.unavailable for device in record.telemetry.devices for each in device.rounds]):
+        return
     least_seconds = FEWEST_PERIODS * (record.telemetry.period_seconds or 0.0)
     long_enough = {each.index for each in record.rounds if (each.end_ns - each.start_ns) / 1e9 >= least_seconds}
     told = []

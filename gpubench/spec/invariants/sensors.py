@@ -31,9 +31,69 @@ OF_SAMPLES = (
     "processes",
     "steal_percent",
 )
+_of_samples = attrgetter(*OF_SAMPLES)
 POWER = "power_watts"
 OF_ROUND = (*METRICS, "steal_percent", "processes", "ecc_uncorrected")
 _of_round = attrgetter(*OF_ROUND)
+_in_columns = attrgetter("index", "samples", "throttle_ns", "energy_integrated_joules", *OF_ROUND)
+
+
+def all_hold(record: RunRecord) -> bool:
+    """Whether none of what follows is broken, nor `complete.sampled`, seen at once in most records that are honest.
+
+    Figures are looked at column by column: each metric of a device over the rounds. False says nothing: then each
+    invariant is to be asked, which finds the words or finds that it holds after all.
+    """
+    sampled, indices = record.telemetry.devices, [each.index for each in record.rounds]
+    lasted_ns = [each.end_ns - each.start_ns for each in record.rounds]
+    system = record.telemetry.system
+    facts = {gpu.id: gpu for gpu in system.gpus} if system else {}
+    own = {device.id: device for device in record.devices}
+    on_cpu = record.case.device_kind == "cpu"
+    if len(own) != len(record.devices) or (system and len(facts) != len(system.gpus)):
+        return False
+    if not sampled or len(sampled) != len(own) or {device.id for device in sampled} != own.keys():
+        return False
+    if not indices or len(set(indices)) != len(indices):
+        return False
+    peak, margin = record.observed.peak_memory_bytes, CPU_ROUNDING_PERCENT if on_cpu else 1e-6
+    for device in sampled:
+        if len(device.rounds) != len(indices):
+            return False
+        columns = list(zip(*map(_in_columns, device.rounds), strict=True))
+        index, samples, throttle_ns, integrated, *figures = columns
+        if list(index) != indices or (min(samples) < FEWEST_SAMPLES and any(map(_has_too_few, device.rounds))):
+            return False
+        for column in figures:
+            if None in column and column.count(None) != len(column):
+                return False
+        busy, memory, watts, joules, mhz, _, steal, _, _ = figures
+        for percents in (busy, steal):
+            if percents[0] is not None and not -margin <= min(percents) <= max(percents) <= 100 + margin:
+                return False
+        gpu = facts.get(device.id)
+        size = record.machine.memory_bytes if on_cpu else own[device.id].memory_bytes or (gpu and gpu.memory_bytes)
+        if size is None or (memory[0] is not None and not 0 < min(memory) <= max(memory) <= size):
+            return False
+        if peak is not None and not 0 < peak <= MEMORY_MARGIN * size:
+            return False
+        if mhz[0] is not None:
+            highest = gpu.sm_clock_max_mhz if gpu else None
+            if not 0 < min(mhz) <= max(mhz) <= (CLOCK_MARGIN * highest if highest else max(mhz)):
+                return False
+        if watts[0] is not None:
+            limit = gpu.power_limit_watts if gpu else None
+            if joules[0] is None or (limit and max(watts) > POWER_MARGIN * limit):
+                return False
+            if any(map(_unlike_energy, device.rounds, lasted_ns)):
+                return False
+        elif joules[0] is not None or integrated.count(None) != len(integrated):
+            return False
+        if any(throttle_ns):
+            causes = throttle_ns[0].keys()
+            if any(each.keys() != causes for each in throttle_ns) or any(map(_held_too_long, throttle_ns, lasted_ns)):
+                return False
+    return worked(record) is None
 
 
 def devices(record: RunRecord) -> str | None:
@@ -90,21 +150,6 @@ def worked(record: RunRecord) -> str | None:
     return None
 
 
-@once_for_a_record
-def busy_percents(record: RunRecord) -> list[list[float | None]]:
-    """For each round, how busy each device of the launch was; None is not known."""
-    sampled = {device.id: device for device in record.telemetry.devices}
-    columns = [_percents(record, sampled.get(device.id)) for device in record.devices]
-    return list(map(list, zip(*columns, strict=True))) if columns else [[] for _ in record.rounds]
-
-
-def _percents(record: RunRecord, device: DeviceTelemetry | None) -> list[float | None]:
-    """For each round; of two for one round, the first."""
-    rounds = device.rounds if device else []
-    percents = {each.index: each.utilization_percent for each in reversed(rounds)}
-    return [percents.get(each.index) for each in record.rounds]
-
-
 def memory(record: RunRecord) -> str | None:
     if record.case.device_kind == "cpu":
         most = dict.fromkeys((device.id for device in record.devices), record.machine.memory_bytes)
@@ -155,33 +200,45 @@ def powered(record: RunRecord) -> str | None:
 
 def samples(record: RunRecord) -> str | None:
     for device, each in _rounds(record):
-        if each.samples < FEWEST_SAMPLES:
-            polled = each.utilization_percent if each.utilization_source == "snapshots" else None
-            figures = [polled, *(getattr(each, metric) for metric in OF_SAMPLES)]
-            if any(figure is not None for figure in figures):
-                return f"{device.id} has figures in round {each.index} of {each.samples} sample(s)"
+        if _has_too_few(each):
+            return f"{device.id} has figures in round {each.index} of {each.samples} sample(s)"
     return None
 
 
+def _has_too_few(each: RoundTelemetry) -> bool:
+    """Samples, for the figures that were polled."""
+    if each.samples >= FEWEST_SAMPLES:
+        return False
+    is_polled = each.utilization_source == "snapshots" and each.utilization_percent is not None
+    return is_polled or any(figure is not None for figure in _of_samples(each))
+
+
 def energy(record: RunRecord) -> str | None:
-    seconds = {each.index: (each.end_ns - each.start_ns) / 1e9 for each in record.rounds}
+    lasted_ns = {each.index: each.end_ns - each.start_ns for each in record.rounds}
     for device, each in _rounds(record):
-        watts, lasted = each.power_watts, seconds.get(each.index)
-        if watts is None or lasted is None:
+        if each.index in lasted_ns and (problem := _unlike_energy(each, lasted_ns[each.index])):
+            return f"{device.id} took {problem}"
+    return None
+
+
+def _unlike_energy(each: RoundTelemetry, lasted_ns: int) -> str | None:
+    """An energy of a round that its power over its time is not."""
+    watts, lasted = each.power_watts, lasted_ns / 1e9
+    if watts is None:
+        return None
+    expected = watts * lasted
+    for joules, is_exact in (
+        (each.energy_integrated_joules, True),
+        (each.energy_joules, each.energy_source == "integrated power"),
+    ):
+        if joules is None:
             continue
-        expected = watts * lasted
-        for joules, is_exact in (
-            (each.energy_integrated_joules, True),
-            (each.energy_joules, each.energy_source == "integrated power"),
-        ):
-            if joules is None:
-                continue
-            slack = EXACT * expected
-            if not is_exact:
-                error = each.energy_error_joules
-                slack = ENERGY_MARGIN * max(joules, expected) + (REFRESH_SECONDS * watts if error is None else error)
-            if abs(joules - expected) > slack:
-                return f"{device.id} took {joules:.3g} J in round {each.index}, at {watts:.3g} W for {lasted:.3g} s"
+        slack = EXACT * expected
+        if not is_exact:
+            error = each.energy_error_joules
+            slack = ENERGY_MARGIN * max(joules, expected) + (REFRESH_SECONDS * watts if error is None else error)
+        if abs(joules - expected) > slack:
+            return f"{joules:.3g} J in round {each.index}, at {watts:.3g} W for {lasted:.3g} s"
     return None
 
 
@@ -210,10 +267,14 @@ def clock(record: RunRecord) -> str | None:
 def throttled(record: RunRecord) -> str | None:
     lasted_ns = {each.index: each.end_ns - each.start_ns for each in record.rounds}
     for device, each in _rounds(record):
-        longest = max(each.throttle_ns.values()) if each.throttle_ns else 0
-        if longest > 1.1 * lasted_ns.get(each.index, longest) + REFRESH_SECONDS * 1e9:
+        if each.index in lasted_ns and _held_too_long(each.throttle_ns, lasted_ns[each.index]):
+            longest = max(each.throttle_ns.values())
             return f"the clock of {device.id} was held down for {longest / 1e9:.3g} s in round {each.index}"
     return None
+
+
+def _held_too_long(throttle_ns: dict[str, int], lasted_ns: int) -> bool:
+    return bool(throttle_ns) and max(throttle_ns.values()) > 1.1 * lasted_ns + REFRESH_SECONDS * 1e9
 
 
 @once_for_a_record
