@@ -37,7 +37,9 @@ def round_loads(record: RunRecord) -> list[RoundLoad]:
         seconds = (one.end_ns - one.start_ns) / 1e9
         found = [device.rounds.get(one.index) for device in devices]
         foreign = _foreign(found, n_cores, seconds, one.rank_cpu_seconds)
-        loads.append(RoundLoad(one.index, seconds, foreign, _stolen(one, devices)))
+        steal = [each.steal_percent for each in found if each is not None and each.steal_percent is not None]
+        stolen = max(steal) / 100 if steal and len(steal) == len(devices) else _stolen(one, devices)
+        loads.append(RoundLoad(one.index, seconds, foreign, stolen))
     return loads
 
 

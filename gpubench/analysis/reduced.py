@@ -60,7 +60,7 @@ class Reduced:
     @property
     def slowest_ns(self) -> tuple[int, ...]:
         """How long each round took its slowest rank; empty where it has no time."""
-        return tuple(round(seconds * 1e9) for seconds in self.timed.seconds) if self.timed else ()
+        return tuple([round(seconds * 1e9) for seconds in self.timed.seconds]) if self.timed else ()
 
 
 def reduced(record: RunRecord, whole: Callable[[], RunRecord] | None = None, known: Identity | None = None) -> Reduced:

@@ -188,11 +188,16 @@ def launches_needed(ratio_noise: float, log_distance: float) -> int | None:
     return None
 
 
-def trend(x: ArrayLike, rates: ArrayLike) -> float:
-    """By how much the log of `rates` changes from the first x to the last, on the least-squares line."""
-    x, logs = np.asarray(x, dtype=float), np.log(np.asarray(rates, dtype=float))
+def trends(rates: ArrayLike) -> Floats:
+    """By how much the log of each row changes from its first column to its last, on the least-squares line.
+
+    `rates` (launches, rounds), changes (launches,).
+    """
+    logs = np.log(np.asarray(rates, dtype=float))
+    x = np.arange(logs.shape[1], dtype=float)
     centred = x - x.mean()
-    return float(centred @ logs / (centred @ centred) * (x[-1] - x[0]))
+    changes: Floats = logs @ centred / (centred @ centred) * (x[-1] - x[0])
+    return changes
 
 
 def clear_slope(x: Floats, y: Floats, n_means: int) -> float | None:

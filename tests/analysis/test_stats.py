@@ -152,7 +152,8 @@ def test_so_many_launches_as_needed_settle_it_about_four_times_in_five():
 
 def test_a_trend_is_the_change_along_the_least_squares_line():
     # Logs 0, 0.1, 0.1, 0.2 at 0..3: slope (1.5*0.2 + 0.5*0.1 - 0.5*0.1)/5 = 0.06, over 3 rounds 0.18
-    assert stats.trend(range(4), np.exp([0.0, 0.1, 0.1, 0.2])) == pytest.approx(0.18)
+    changes = stats.trends(np.exp([[0.0, 0.1, 0.1, 0.2], [0.3, 0.3, 0.3, 0.3]]))
+    assert changes == pytest.approx([0.18, 0.0])
 
 
 def test_a_slope_stands_out_only_from_noise_that_is_smaller():

@@ -61,9 +61,13 @@ def _case_doubts(summary: CaseSummary) -> Iterator[Check]:
 
 def _drift_within_launches(summary: CaseSummary) -> Iterator[Check]:
     """A trend over the rounds that all launches share: the whole interval of their mean change is off 0."""
-    changes = [stats.trend(np.arange(len(one.seconds)), one.rates) for one in summary.launches if len(one.seconds) >= 3]
-    if len(changes) < stats.FEWEST_LAUNCHES:
+    by_rounds: dict[int, list[stats.Launch]] = defaultdict(list)
+    for one in summary.launches:
+        by_rounds[len(one.seconds)].append(one)
+    alike = [launches for n_rounds, launches in by_rounds.items() if n_rounds >= 3]
+    if sum(map(len, alike)) < stats.FEWEST_LAUNCHES:
         return
+    changes = np.concatenate([stats.trends([one.rates for one in launches]) for launches in alike])
     low, high = stats.t_log_interval(np.exp(changes))
     mean = float(np.exp(np.mean(changes))) - 1
     if abs(mean) > DRIFT_LIMIT and (low > 1 or high < 1):
@@ -79,13 +83,14 @@ def _drift_over_runs(summaries: Sequence[CaseSummary]) -> Iterator[Found]:
     """A trend of all cases of a run together, each against its own mean, over the time of their launches."""
     runs: dict[tuple[Identity, str], list[tuple[CaseSummary, Points]]] = defaultdict(list)
     for summary in summaries:
+        machine = identity(summary.machine)
         by_run: dict[str, Points] = defaultdict(list)
         for record, launch in zip(summary.counted, summary.launches, strict=True):
             with suppress(ValueError, OverflowError):  # in a file from elsewhere it need not be a time
                 seconds = datetime.fromisoformat(record.started_at).timestamp()
                 by_run[record.run_id].append((seconds, launch.samples_per_second))
         for run_id, points in by_run.items():
-            runs[identity(summary.machine), run_id].append((summary, points))
+            runs[machine, run_id].append((summary, points))
     for members in runs.values():
         change = _change_over_run([points for _, points in members])
         if change is not None and abs(change) > DRIFT_LIMIT:

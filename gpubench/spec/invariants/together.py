@@ -112,7 +112,7 @@ CLOCK_NS = 1000  # a clock whose times are all of whole microseconds is too coar
 def lasted(record: Launched) -> tuple[int, ...] | None:
     """How long its rounds took, in ns: of two launches never the same. None where too little is known to say so."""
     times_ns = record.slowest_ns
-    is_fine = any(each % CLOCK_NS for each in times_ns)
+    is_fine = any([each % CLOCK_NS for each in times_ns])
     return times_ns if is_fine and len(set(times_ns)) > 1 else None
 
 
