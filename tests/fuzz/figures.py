@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import json
 import math
 from collections import defaultdict
@@ -41,6 +43,20 @@ def _holds_numbers(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return bool(value) and all(map(_holds_numbers, value))
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def variants(record: RunRecord) -> Iterator[RunRecord]:
+    """What can be read of it once one field is changed, in all of its places or in one."""
+    line = to_json(record)
+    places: dict[str, list[Place]] = defaultdict(list)
+    for name, place in numbers(record):
+        places[name].append(place)
+    for each, change, where in itertools.product(places.values(), CHANGES, (FIRST, LAST, EVERYWHERE)):
+        changed = json.loads(line)
+        for place in each[where]:
+            _change(changed, place, change)
+        with contextlib.suppress(ValueError):
+            yield store.decode(json.dumps(changed))
 
 
 class Launch:
