@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gpubench.spec.invariants import OF_LAUNCH, OF_SETTING, OF_TELEMETRY, Invariant, broken
+from gpubench.spec.invariants import OF_LAUNCH, OF_SETTING, OF_TELEMETRY, Invariant, broken, sensors
 from gpubench.spec.invariants import rounds as of_rounds
-from gpubench.spec.invariants import sensors
 from gpubench.spec.record import Check, RunRecord
 
 
