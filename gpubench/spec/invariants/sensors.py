@@ -72,8 +72,10 @@ def all_hold(record: RunRecord) -> bool:
             if percents[0] is not None and not -margin <= min(percents) <= max(percents) <= 100 + margin:
                 return False
         gpu = facts.get(device.id)
-        size = record.machine.memory_bytes if on_cpu else own[device.id].memory_bytes or (gpu and gpu.memory_bytes)
-        if size is None or (memory[0] is not None and not 0 < min(memory) <= max(memory) <= size):
+        size = (
+            record.machine.memory_bytes if on_cpu else own[device.id].memory_bytes or (gpu.memory_bytes if gpu else 0)
+        )
+        if not size or (memory[0] is not None and not 0 < min(memory) <= max(memory) <= size):
             return False
         if peak is not None and not 0 < peak <= MEMORY_MARGIN * size:
             return False
