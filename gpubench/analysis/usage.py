@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from statistics import fmean, median
+from typing import Any
 
 from gpubench.spec.record import RoundTelemetry, RunRecord
 
 _figures = attrgetter("utilization_percent", "power_watts", "energy_joules", "memory_used_bytes")
-Rounds = Sequence[Sequence[RoundTelemetry]]  # for each round of a record, one for each device of the case
+_NONE: list[list[Any]] = [[], [], [], []]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,27 +62,18 @@ def used_by(record: RunRecord, contradicts: bool) -> Used:
     clock_mhz = array("d", [clock for clock in clocks if clock is not None])
     if contradicts:
         return Used(array("d"), array("d"), clock_mhz, None, None, None, None)
-    percents, watts, joules = array("d"), array("d"), []
-    memory: list[int] = []
-    n_devices = record.case.n_devices
-    for of_round in _by_round(record):
-        if len(of_round) != n_devices:
-            continue
-        busy, power, energy, used = zip(*map(_figures, of_round), strict=True)
-        if None not in busy:
-            percents.extend(busy)
-        # 0 W and 0 J, as records of earlier versions may have, are none: no device trains on no energy.
-        if all(power):
-            watts.append(sum(power))
-        if all(energy):
-            joules.append(sum(energy))
-        if record.case.device_kind == "gpu" and None not in used:
-            memory.append(max(used))
+    of_devices = [zip(*map(_figures, rounds), strict=True) for rounds in _by_device(record)]
+    # Of each figure, its values of all devices, round by round.
+    busy, power, energy, used = [[*zip(*each, strict=True)] for each in zip(*of_devices, strict=True)] or _NONE
+    # 0 W and 0 J, as records of earlier versions may have, are none: no device trains on no energy.
+    joules = [sum(each) for each in energy if all(each)]
+    on_gpu = record.case.device_kind == "gpu"
+    memory = [max(each) for each in used if None not in each] if on_gpu else []
     samples = sum([each.samples for each in record.rounds])
     is_known = len(joules) == len(record.rounds)  # of the whole launch
     return Used(
-        utilization_percent=percents,
-        power_watts=watts,
+        utilization_percent=array("d", [percent for each in busy if None not in each for percent in each]),
+        power_watts=array("d", [sum(each) for each in power if all(each)]),
         sm_clock_mhz=clock_mhz,
         memory_used_bytes=max(memory) if memory else None,
         peak_memory_bytes=record.observed.peak_memory_bytes,
@@ -118,16 +110,16 @@ def _memory(launches: Sequence[Used]) -> tuple[int | None, str | None]:
     return highest.peak_memory_bytes, highest.peak_memory_of or "process"
 
 
-def _by_round(record: RunRecord) -> Rounds:
-    """The telemetry of each round; nothing where it is not of all devices of the case."""
+def _by_device(record: RunRecord) -> list[Sequence[RoundTelemetry]]:
+    """Of each device, its telemetry in the rounds that count; nothing where devices of the case are missing."""
     devices = record.telemetry.devices
     if len(devices) != record.case.n_devices:
         return []
     indices = [one.index for one in record.rounds]
     if all([[each.index for each in device.rounds] == indices for device in devices]):
-        return list(zip(*[device.rounds for device in devices], strict=True))
+        return [device.rounds for device in devices]
     found: dict[int, list[RoundTelemetry]] = defaultdict(list)
     for device in devices:
         for each in device.rounds:
             found[each.index].append(each)
-    return [found[index] for index in indices]
+    return list(zip(*[found[index] for index in indices if len(found[index]) == len(devices)], strict=True))
