@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 from gpubench.analysis.reduced import Reduced
 from gpubench.analysis.scaling import CaseSummary
@@ -62,15 +62,25 @@ def _known(summary: CaseSummary) -> dict[tuple[Kind, str], str]:
         if each.name not in IDENTITY:
             key = (_NOT_WORK.get(each.name, "work"), _NAMES.get(each.name, each.name.replace("_", " ")))
             known[key] = str(getattr(summary.case, each.name))
+    dates = _joined(record.started_at[:10] for record in records)
+    records = list({_setting(record): record for record in records}.values())
     for (kind, name), value in _OF_RECORD.items():
         values = _joined(value(record) for record in records)
         if values:
             known[kind, name] = values
+    if dates:
+        known["condition", "measured on"] = dates
     for package in sorted({package for record in records for package in record.software}):
         known["software", package] = _joined(record.software.get(package, ABSENT) for record in records)
     for variable in sorted({variable for record in records for variable in record.environment}):
         known["condition", variable] = _joined(record.environment.get(variable, ABSENT) or EMPTY for record in records)
     return known
+
+
+def _setting(record: Reduced) -> Any:
+    """All that factors are made of but the date. Records that were reduced share their parts."""
+    parts = (record.machine, record.software, record.environment, record.devices)
+    return *map(id, parts), record.parameters, record.cpu_capability, record.power_limits_watts
 
 
 def _parameters(record: Reduced) -> str | None:
@@ -103,7 +113,6 @@ _OF_RECORD: Mapping[tuple[Kind, str], Callable[[Reduced], str | None]] = {
     ("software", "CUDA of the driver"): lambda record: record.machine.cuda,
     ("condition", "power limit"): _power_limit,
     ("condition", "CPU instructions used"): lambda record: record.cpu_capability,
-    ("condition", "measured on"): lambda record: record.started_at[:10],
 }
 
 

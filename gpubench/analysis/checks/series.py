@@ -134,10 +134,10 @@ def _mixed_software(series: Sequence[CaseSummary]) -> Iterator[Found]:
 
 def _versions(summary: CaseSummary, other: CaseSummary) -> dict[str, set[str]]:
     versions: dict[str, set[str]] = defaultdict(set)
-    for record in summary.records + other.records:
-        if record.outcome.status == "ok":
-            for package, version in record.software.items():
-                versions[package].add(version)
+    ended_well = [record.software for record in summary.records + other.records if record.outcome.status == "ok"]
+    for software in {id(each): each for each in ended_well}.values():  # records that were reduced share them
+        for package, version in software.items():
+            versions[package].add(version)
     return dict(sorted(versions.items()))
 
 
