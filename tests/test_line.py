@@ -13,7 +13,7 @@ import pytest
 from gpubench.analysis.scaling import summarize
 from gpubench.files import line as reader
 from gpubench.files.strict import strict
-from gpubench.files.validation import validate
+from gpubench.files.validation import MOST_VARIABLES, validate
 from gpubench.spec.record import Check, RunRecord, to_json
 from tests.builders import make_record
 from tests.fuzz.hostile import honest_lines, mutate
@@ -118,3 +118,10 @@ def test_doubts_that_were_written_with_launches_are_merged_when_these_are_read_f
     read = [reader.Reader().read(to_json(make_record(launch=each, checks=[doubt])).encode()) for each in range(3)]
     assert {type(check) for record in read for check in record.checks} == {Check}
     assert doubt in summarize(read)[0].checks
+
+
+@pytest.mark.parametrize("name", ["environment", "software"])
+def test_a_record_has_no_more_variables_than_a_comparison_can_show(name):
+    made = {f"v{n}": "x" for n in range(MOST_VARIABLES + 1)}
+    with pytest.raises(ValueError, match=f"{name} has 10,001 entries; it may have 10,000"):
+        reader.decode(to_json(replace(make_record(), **{name: made})))

@@ -20,6 +20,7 @@ LONGEST_WORD = 64  # characters; the words of a case make the names of its plots
 LONGEST_NAME = 200  # a name stands in table cells and plot legends
 LONGEST_TEXT = 10_000
 LONGEST_LIST = 1_000_000
+MOST_VARIABLES = 10_000  # each that differs is a row of a comparison
 LARGEST_FLOAT = 1e24  # byte counters of fast links pass 1e18 in a month
 LARGEST_INTEGER = 2**63 - 1
 LARGEST_COUNT = 10**15  # of samples or steps
@@ -57,7 +58,7 @@ def validate(record: RunRecord) -> None:
 
 def see_that_it_fits_together(record: RunRecord) -> None:
     """ValueError with one plain sentence where values do not fit one another: all that `strict` types cannot say."""
-    for problem in (*_date(record), *_rounds(record), *_telemetry(record)):
+    for problem in (*_date(record), *_variables(record), *_rounds(record), *_telemetry(record)):
         raise ValueError(problem)
 
 
@@ -82,6 +83,13 @@ def _date(record: RunRecord) -> Iterator[str]:
         dated = None
     if dated is None or dated.tzinfo is None:
         yield "started_at is no date and time of ISO 8601 with its offset"
+
+
+def _variables(record: RunRecord) -> Iterator[str]:
+    for name in ("environment", "environment_kept_away", "software"):
+        count = len(getattr(record, name) or ())
+        if count > MOST_VARIABLES:
+            yield f"{name} has {count:,} entries; it may have {MOST_VARIABLES:,}"
 
 
 def _rounds(record: RunRecord) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Signals at any moment: one line, the exit code of an interrupted run, no process and no folder left behind."""
 
+import getpass
 import os
 import random
 import signal
@@ -20,11 +21,13 @@ FEW = ("--strategies", "ranks", "--devices", "1,2", "--launches", "3")
 def assert_ended_in_good_order(harness, process, said):
     lines = [line for line in said.splitlines() if line]
     assert process.returncode == 130, said
-    assert [line for line in lines if line.startswith("gpubench: ")] == lines[-1:], said
+    said_before = [line for line in lines[:-1] if line.startswith("gpubench: ") and ": no trace: " not in line]
+    assert said_before == [], said
     assert "gpubench: interrupted; nothing is left running" in lines[-1]
     assert "Traceback" not in said
     harness.assert_nothing_left()
-    assert list(harness.scratch.iterdir()) == []
+    of_pytorch = {harness.scratch / f"torchinductor_{getpass.getuser()}"}  # its cache, for all who use it
+    assert set(harness.scratch.iterdir()) <= of_pytorch
     if (path := harness.journal()) and path.stat().st_size:
         assert store.load(path).warnings == []
 
